@@ -116,7 +116,7 @@ impl Launches {
     }
 }
 
-/// One page with several in it, each as it is.
+/// Page with several in it, each as it is.
 fn one_page(sections: &[(&str, &str, &PathBuf)]) -> anyhow::Result<String> {
     let mut page = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -48,28 +48,28 @@ enum Task {
     /// Check format, lints and documentation (tidy), then run all tests: unit, integration,
     /// documentation and loom
     Test,
-    /// Check all devices of this machine against the contract, and measure them: the conformance
-    /// suite, and a reduced submission study
+    /// Check all devices of this machine against the device contract, and measure them: the
+    /// conformance suite, and a reduced submission study
     Devices,
     /// Run the locks' tests under ThreadSanitizer and the tests with bounds in time, then attack a
-    /// server for as long as is said
+    /// server for the given time
     Soak(soak::Args),
-    /// Run other people's test suites bare, recorded and guarded, and list what differs
+    /// Run third-party test suites bare, recorded and guarded, and list the differences
     Suites(suites::Args),
     /// Boot a kernel with sched_ext in QEMU, test the throttle-fair scheduler there, and repeat
     /// BWLOCK++'s experiment with it
     SchedExt(sched_ext::Args),
-    /// Check format, lints, the architecture page and what may not stand in a file
+    /// Check format, lints, the architecture page and forbidden content of files
     Tidy,
-    /// Check all crates for known vulnerabilities, licences and where they come from
+    /// Check all crates for known vulnerabilities, licences and sources
     Deny,
-    /// Build the tool with the oldest compiler that it promises, which rustup installs
+    /// Build the tool with the oldest supported compiler, which rustup installs
     Oldest,
     /// Build the pages as a site (mdBook), with all links checked
     Docs,
     /// Make a tarball and a Debian package of the tool and its C libraries
     Package(release::Args),
-    /// Run the server's tests instrumented, and demand that they cover it
+    /// Run the server's tests instrumented, and check that they cover the server
     Coverage,
     /// Tidy, deny, oldest, test and coverage
     Ci,
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A test that waits for ever fails by itself, with its name in the output, before somebody else
+/// A test that waits for ever fails by itself, with its name in the output, before the CI service
 /// gives up the whole run. No program of tests needs half of this on two slow cores.
 const TIME_LIMIT: &str = "target.'cfg(all())'.runner=['timeout', '--kill-after=10', '1200']";
 

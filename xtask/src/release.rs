@@ -158,7 +158,7 @@ impl PackageTree<'_> {
         Ok(())
     }
 
-    /// What Debian's tools want to know.
+    /// Control file for Debian's tools.
     fn control(&self, architecture: &str) -> anyhow::Result<()> {
         let glibc = self.least_glibc()?;
         let control = format!(

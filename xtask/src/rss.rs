@@ -46,6 +46,6 @@ fn minor() -> anyhow::Result<u32> {
     let text = String::from_utf8_lossy(&output.stdout);
     match text.trim().parse() {
         Ok(minor) if output.status.success() => Ok(minor),
-        _ => bail!("python3 does not tell its version: {text:?}"),
+        _ => bail!("python3 reports no version that can be read: {text:?}"),
     }
 }

@@ -70,7 +70,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let start = Instant::now();
     if cfg!(not(target_arch = "x86_64")) {
-        bail!("the virtual machine is an x86_64 one, and so are the programs that run in it");
+        bail!(
+            "found another architecture, expected x86_64: the virtual machine runs programs of \
+             this one"
+        );
     }
     let folder = std::path::absolute(crate::target())?.join("sched-ext");
     let results = folder.join("results");
@@ -186,7 +189,7 @@ impl Apt {
             place("Dir::State::Status", "status"),
             place("Dir::Cache", "cache"),
             "Acquire::Languages=none".into(),
-            // It runs as whoever builds, who may have a folder that no other user can read.
+            // It runs as the user who builds, who may have a folder that no other user can read.
             "APT::Sandbox::User=".into(),
         ];
         options.into_iter().flat_map(|option: String| ["-o".into(), option]).collect()
@@ -237,7 +240,7 @@ fn mirror() -> anyhow::Result<String> {
     let targets = output(&mut command)?;
     let found = targets.lines().find_map(|line| line.strip_prefix("Debian Debian main "));
     found.map(str::to_owned).context(
-        "apt knows no source of Debian's packages: run this on Debian, after `apt-get update`",
+        "apt has no source of Debian's packages: run this on Debian, after `apt-get update`",
     )
 }
 
@@ -280,7 +283,7 @@ fn test_program() -> anyhow::Result<PathBuf> {
         let named = message["target"]["name"] == "scheduler";
         named.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
     });
-    program.context("cargo did not say where the test program is")
+    program.context("cargo printed no path of the test program")
 }
 
 fn output(command: &mut Command) -> anyhow::Result<String> {
@@ -310,7 +313,7 @@ fn boot(virtme: &Path, image: &Path, results: &Path, script: &str) -> anyhow::Re
     eprintln!("==> boots {} with: {script}", image.display());
     command.stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console);
     let ended = command.status().context("cannot start python3")?;
-    eprintln!("==> the machine was on for {:.1} s", start.elapsed().as_secs_f64());
+    eprintln!("==> the virtual machine ran for {:.1} s", start.elapsed().as_secs_f64());
     let console = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())?;
     match fs::read_to_string(&status) {
         Ok(text) if text.trim() == "0" => {
@@ -323,7 +326,7 @@ fn boot(virtme: &Path, image: &Path, results: &Path, script: &str) -> anyhow::Re
             match answer {
                 Ok(text) => bail!("in the virtual machine: status {}", text.trim()),
                 Err(_) => {
-                    bail!("the virtual machine came to no end ({ended}); see {}", log.display())
+                    bail!("the virtual machine did not finish ({ended}); see {}", log.display())
                 }
             }
         }

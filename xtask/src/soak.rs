@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     attacked(args)
 }
 
-/// One at a time.
+/// Runs the timed tests, one at a time.
 fn timed() -> anyhow::Result<()> {
     devices::vulkan_driver();
     let library = devices::onnx_library()?;

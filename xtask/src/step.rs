@@ -1,4 +1,4 @@
-//! One command of a task, run in the root of the repository, with its output left as it is.
+//! Command of a task, run in the root of the repository, with its output left as it is.
 
 use std::ffi::OsStr;
 use std::path::Path;

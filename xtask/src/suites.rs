@@ -59,11 +59,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", default_value = "8",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// For how many seconds a program may run, bare (CPython's: ten times that)
+    /// Time limit of a program, run bare, in seconds (CPython's: ten times that)
     #[arg(long, value_name = "SECONDS", default_value = "60",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     limit: u64,
-    /// Begin no further program of a suite after so many minutes, and list those left out
+    /// Minutes after which a suite begins no further program; those left out are listed
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: Option<u64>,
     /// Obtain and build the suites, and run nothing
@@ -76,17 +76,17 @@ pub(crate) struct Args {
 enum Name {
     /// The open POSIX tests of the Linux Test Project: conformance
     LtpConformance,
-    /// Those of its functions and of stress
+    /// The Linux Test Project's open POSIX tests: functions and stress
     LtpStress,
-    /// Its tests of futexes and of other system calls that threads are made of
+    /// The Linux Test Project's tests of futexes and of other system calls for threads
     LtpSyscalls,
     /// The C library's own tests of threads and of its real-time functions
     Glibc,
-    /// CPython's tests that have to do with threads, processes and signals
+    /// CPython's tests of threads, processes and signals
     Cpython,
-    /// libuv's
+    /// libuv's tests
     Libuv,
-    /// Boost.Thread's
+    /// Boost.Thread's tests
     BoostThread,
 }
 
@@ -137,9 +137,10 @@ struct Program {
 /// Source of the results of a program's cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cases {
-    /// It is one case, and its status says it.
+    /// The program is one case, and its status is the result.
     One,
-    /// It writes a report in JUnit's form to the file that the argument [`attempt::REPORT`] names.
+    /// The program writes a report in JUnit's form to the file that the argument
+    /// [`attempt::REPORT`] names.
     Junit,
 }
 
@@ -209,7 +210,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `None` where a suite needs sources that nobody named.
+/// `None` where a suite needs sources that are not given.
 fn prepare(name: Name, args: &Args, folder: &Path) -> anyhow::Result<Option<Suite>> {
     let limit = Duration::from_secs(args.limit);
     let ltp = args.ltp.as_deref();

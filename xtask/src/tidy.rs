@@ -62,8 +62,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     match failures.len() {
         0 => Ok(()),
-        1 => bail!("1 thing is not tidy"),
-        count => bail!("{count} things are not tidy"),
+        1 => bail!("found 1 problem, expected none"),
+        count => bail!("found {count} problems, expected none"),
     }
 }
 
@@ -173,7 +173,7 @@ fn versions(text: &str) -> Vec<(String, u32)> {
 struct Workspace {
     /// Folders, from the root.
     folders: BTreeSet<String>,
-    /// By crate, the other crates of the workspace that it needs, tests aside.
+    /// Other crates of the workspace that each crate needs, tests aside.
     arrows: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -277,10 +277,10 @@ fn names_place(line: &str, place: &str) -> bool {
     })
 }
 
-/// All files under version control, and new ones that are not ignored, that hold text and are ours.
+/// All text files of this project under version control, and new ones that are not ignored.
 fn tracked_texts(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
     if !root.join(".git").exists() {
-        eprintln!("==> SKIP: what stands in files: no version control knows them here");
+        eprintln!("==> SKIP: content of files: this is not a git checkout");
         return Ok(Vec::new());
     }
     let output = Command::new("git")

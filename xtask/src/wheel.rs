@@ -16,7 +16,7 @@ const FETCHING: &str =
 pub(crate) struct Wheel {
     /// Its name and version, as pip wants them.
     pub requirement: &'static str,
-    /// Of its file, SHA-256.
+    /// SHA-256 of its file.
     pub hash: &'static str,
     /// Options by which pip is told of the machine.
     pub platform: &'static [&'static str],

@@ -66,7 +66,7 @@ fn parse_variant(name: &str) -> Result<Variant, String> {
     }
 }
 
-/// Up to six digits on either side of the point, without a float in between.
+/// Parses up to six digits on either side of the point, without a float in between.
 fn parse_factor(text: &str) -> Result<Factor, String> {
     let expected = || "expected a decimal number above 0 and up to 1000, as in 1.25".to_owned();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));

@@ -6,7 +6,7 @@
 //! The first requests warm up and do not count.
 //!
 //! The longest time that was seen is called the maximum of the samples, which is what it is; the
-//! longest time that can be is known to nobody who has only measured. A margin can be put on it.
+//! longest possible time cannot be known from measurements alone. A margin can be put on it.
 
 mod memory;
 
@@ -141,7 +141,7 @@ fn arguments<'a>(args: &'a Args, system: &System) -> anyhow::Result<BTreeMap<&'a
     Ok(given)
 }
 
-/// The system with nobody else on it: no chains, no rules, no promises.
+/// The system without other clients: no chains, no rules, no promises.
 fn quiet(system: &System) -> System {
     let mut quiet = system.clone();
     quiet.chains.clear();
@@ -286,8 +286,8 @@ fn render(calibration: &Calibration) -> String {
     }
     let priority = if calibration.realtime { "real-time" } else { "normal priority" };
     format!(
-        "{}\n{}\n{}, {priority}, {}. max is the largest of the samples; nothing says that it cannot \
-         be larger. It counts times {} where nobody declares an execution time.\n",
+        "{}\n{}\n{}, {priority}, {}. max is the largest of the samples, not a bound. Admission \
+         control multiplies it by {} for services without a declared execution time.\n",
         table.render(),
         overheads.render(),
         calibration.machine,

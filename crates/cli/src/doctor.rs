@@ -20,7 +20,8 @@ use serde::Serialize;
 
 /// Time that the probe for pauses spins; long enough for fifty timer ticks at 250 Hz.
 const SPIN_NS: u64 = 200_000_000;
-/// More than the customary memory lock limit of 8 MiB, as much as a small server needs.
+/// Bytes of the test of locking: above the customary limit of 8 MiB, as much as a small server
+/// needs.
 const LOCK_BYTES: usize = 64 << 20;
 /// A clock reading below this is one without a system call.
 const FAST_CLOCK_NS: u64 = 100;
@@ -303,7 +304,7 @@ fn throttling() -> Check {
         found: found.join("; "),
         means: format!(
             "Real-time threads that never leave a core idle are paused for {taken_ms} ms in every \
-             second. Whoever leaves it idle for that long is not affected."
+             second. A thread that leaves its core idle for that long is not affected."
         ),
         grant: Some(format!(
             "as root; a real-time thread that never blocks then hangs its core:{commands}"
@@ -321,8 +322,8 @@ fn pauses(probe: &Probe) -> Check {
             "{kind} thread that spun for {} ms was held up for {pause_us} us at most",
             SPIN_NS / 1_000_000
         ),
-        means: "What interrupts, the kernel and the hypervisor take from a thread now; no bound, \
-                and one short look."
+        means: "Time that interrupts, the kernel and the hypervisor take from a thread now: one \
+                short sample, not a bound."
             .into(),
         grant: (pause_us >= 1_000).then(|| {
             "end other load; keep interrupts off the real-time cores (/proc/irq/*/smp_affinity); on \
@@ -348,7 +349,7 @@ fn hypervisor() -> Check {
             "The hypervisor can stop a core at any time, and need not report it. Times measured \
              here are this machine's, and bounds hold only while nothing is stolen."
         } else {
-            "Nobody outside this kernel takes its cores."
+            "Nothing outside this kernel takes its cores."
         }
         .into(),
         grant: is_virtual.then(|| "run on the bare machine, or with dedicated cores".into()),
@@ -399,7 +400,7 @@ fn clock() -> Check {
         means: if fast {
             "Timestamps cost next to nothing."
         } else {
-            "Each timestamp is dear; records of every call slow the program down."
+            "Each timestamp is slow; records of every call slow the program down."
         }
         .into(),
         grant: (!fast).then(|| "boot with clocksource=tsc, if the cores' counters agree".into()),
@@ -423,7 +424,7 @@ fn memory_lock() -> Check {
         means: if locks {
             "Keeptime's memory can be kept resident."
         } else {
-            "A page that was swapped out delays whoever touches it by a disk access."
+            "A thread that touches a page that was swapped out waits for a disk access."
         }
         .into(),
         grant: (!locks).then(|| {
@@ -434,8 +435,8 @@ fn memory_lock() -> Check {
     }
 }
 
-/// Locked pages stay in memory, but by default the kernel may move them to others, and whoever
-/// touches one meanwhile waits.
+/// Checks compaction: locked pages stay in memory, but by default the kernel may move them, and a
+/// thread that touches a page meanwhile waits.
 fn compaction() -> Check {
     let file = "/proc/sys/vm/compact_unevictable_allowed";
     let text = std::fs::read_to_string(file).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The log of a command that runs for long: lines on standard error.
 //!
-//! Whoever writes a line hands it to a thread by a pipe that never blocks. The thread alone waits
-//! for whoever reads standard error; so a reader that stopped, a full disk or a closed terminal
-//! holds nobody up and ends nothing. What found no room in the pipe or was refused by standard
+//! A writer of a line hands it to a thread by a pipe that never blocks. The thread alone waits
+//! for the reader of standard error; so a reader that stopped, a full disk or a closed terminal
+//! holds up no writer and ends nothing. What found no room in the pipe or was refused by standard
 //! error is counted, and the count is the first thing that is said when there is a way again.
 
 use std::io::{ErrorKind, Read, Write};
@@ -59,7 +59,7 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.lines.take();
-        // If somebody still has a way to it, or nobody reads, the rest is not waited for.
+        // If a writer still has a way to it, or the reader stopped, the rest is not waited for.
         let _ = self.ended.recv_timeout(PATIENCE);
     }
 }
@@ -101,7 +101,7 @@ impl Write for Stderr {
     }
 }
 
-/// The thread: writes lines until nobody has a way to the log any more.
+/// The thread: writes lines until no writer has a way to the log any more.
 fn write_out(command: &str, mut from: impl Read, lost: &AtomicU64, to: &mut impl Write) {
     let mut chunk = vec![0; 1 << 16];
     let mut rest = Vec::new();

@@ -162,7 +162,7 @@ fn send(client: &Client, args: &RunArgs, timeout: Duration) -> anyhow::Result<()
     let way = worst.as_secs_f64() * 1e6 - waited - queued - ran;
     text += &format!(
         "   worst: {waited:.1} us in the gateway, {queued:.1} us in the server, {ran:.1} us on the \
-         device, {way:.1} us on the way\n"
+         device, {way:.1} us in transit\n"
     );
     std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &args.output {

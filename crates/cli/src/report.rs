@@ -152,7 +152,7 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
     let progress = progress(args, trace.records());
     let mut tell = |done: u64, _total: u64| progress.set_position(done);
     let survey = late::survey(trace, &options, &mut tell)?;
-    progress.set_message("keeptime report: taking the worst calls apart");
+    progress.set_message("keeptime report: analysing the worst calls");
     let explained = late::explain(trace, &survey, &options)?;
     let verdicts = late::verdicts(&survey, &explained, &options);
     progress.finish_and_clear();
@@ -168,7 +168,7 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
     })
 }
 
-/// On a terminal and for a large trace a bar, elsewhere nothing.
+/// A bar on a terminal and for a large trace, nothing elsewhere.
 fn progress(args: &Args, records: u64) -> ProgressBar {
     if args.quiet || records < MANY_RECORDS {
         return ProgressBar::hidden();

@@ -1,8 +1,8 @@
 //! `keeptime run`: runs a program under the preload library, which records it, guards its locks,
 //! holds the bandwidth lock around its work on the accelerator, or all of these.
 //!
-//! The program is not to notice: it has the terminal and the standard streams, and whoever waits
-//! for `keeptime` sees it end as the program ended, by the same status or the same signal.
+//! The program is not to notice: it has the terminal and the standard streams, and a process that
+//! waits for `keeptime` sees it end as the program ended, by the same status or the same signal.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Tells the service manager, if one asked for it (`NOTIFY_SOCKET`).
 fn notify(state: &[NotifyState<'_>]) {
-    // Without a service manager there is nobody to tell.
+    // Without a service manager the message has no receiver.
     let _ = sd_notify::notify(false, state);
 }
 
@@ -233,7 +233,7 @@ fn promises(server: &Server) -> String {
     };
     match mode {
         Admission::Enforce => format!("admission control by the {bound} analysis"),
-        Admission::Report => format!("the {bound} analysis reports, everybody is let in"),
+        Admission::Report => format!("the {bound} analysis reports, every client is admitted"),
         Admission::Off if note.is_empty() => "no admission control".into(),
         Admission::Off => format!("no admission control: {note}"),
     }

@@ -1,4 +1,4 @@
-//! `keeptime status`: what a running server promises to whom, and what it measured.
+//! `keeptime status`: chains, guarantees and measurements of a running server.
 //!
 //! Exit status 0 when the server answered, 2 when there is none.
 

@@ -184,7 +184,7 @@ fn admission_mode_of_the_command_line_wins() {
     let place = Place::new(GPU);
     let socket = place.socket();
     let mut server = place.serve(&["--admission", "report"]);
-    server.until("the tight analysis reports, everybody is let in");
+    server.until("the tight analysis reports, every client is admitted");
     let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(&socket).unwrap()).collect();
     clients[0].register(&declared("brake", 9, 40)).unwrap();
     clients[1].register(&declared("map", 1, 70)).unwrap();

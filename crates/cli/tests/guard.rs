@@ -262,7 +262,7 @@ fn audit_changes_nothing_and_says_what_a_guard_would_do() {
     let output = run(&["--guard", "audit", "--guard-all"], &[&program]);
     let err = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "0\n"));
-    assert!(err.starts_with("Which locks a guard would take care of\n"), "{err}");
+    assert!(err.starts_with("Locks, and what a guard would do with them\n"), "{err}");
     for line in [
         "1 x mutex, normal: fair, fair+inherit: guarded; inherit: converted before its first use",
         "1 x mutex, normal: fair, fair+inherit: guarded; inherit: converted when it is initialised",

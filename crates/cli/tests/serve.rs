@@ -123,7 +123,7 @@ fn socket_that_is_an_ordinary_file_is_refused_and_left_alone() {
     let output = output(&["serve", file.to_str().unwrap(), "--socket", notes.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("notes.txt: there is a file that is no socket"), "{said}");
+    assert!(said.contains("notes.txt: found a file that is not a socket"), "{said}");
     assert_eq!(std::fs::read_to_string(&notes).unwrap(), "of three years");
 }
 
@@ -185,7 +185,7 @@ fn users_and_groups_of_the_configuration_can_open_the_socket() {
         let output = setpriv.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "user {user} of {groups}: {said}");
-        assert_eq!(said.contains("the server lets in whom"), status == 2, "{said}");
+        assert_eq!(said.contains("users that may connect"), status == 2, "{said}");
     }
     end(server);
 }

@@ -32,7 +32,7 @@ pub(crate) trait Host {
     fn drop_ahead(&mut self, key: &'static str);
     /// The chunk has waited for so much of an accelerator's time.
     fn accelerated(&mut self, ns: u64);
-    /// Has the pieces done; returns the result of each, in their order; `None` if it was not begun.
+    /// Runs the pieces; returns the result of each, in their order; `None` if it was not begun.
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>>;
 }
 
@@ -155,8 +155,8 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
         }
     }
 
-    /// Has `work` done ahead of time (COLA, section 4.2), when a core of the module's group
-    /// has nothing else to do: it never delays a module. Whoever asks for the same `key` and
+    /// Runs `work` ahead of time (COLA, section 4.2), when a core of the module's group
+    /// has nothing else to do: it never delays a module. A run that asks for the same `key` and
     /// `version` by [`Cx::take`] later gets its result. Work of another version under the same key
     /// is cancelled, and its result dropped.
     pub fn ahead<V, F>(&mut self, key: &'static str, version: u64, work: F)
@@ -167,7 +167,7 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
         self.host.ahead(key, version, erase(work));
     }
 
-    /// The result of work that was done ahead: a hit. `None`, a miss, if nobody asked for it, if it
+    /// The result of work that was done ahead: a hit. `None`, a miss, if no run asked for it, if it
     /// is of another version, or if it is not done; it is cancelled then, because the caller computes
     /// it now. Keys are the graph's: one module may take what another has had done.
     pub fn take<V: Send + 'static>(&mut self, key: &'static str, version: u64) -> Option<V> {
@@ -175,7 +175,7 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
         Some(*value.downcast().expect("a key stands for one type"))
     }
 
-    /// Has the pieces of the run done by all cores that are free for them, and waits for them: the
+    /// Runs the pieces of the run on all cores that are free for them, and waits for them: the
     /// run's own, those of its group, and, if [`crate::ModuleRef::guest_pieces`] allows it, those of
     /// other groups that let them in (COLA, section 4.3). What each gave comes back in their
     /// order. With how much work each one is, by category, the runtime learns what pieces take.
@@ -255,7 +255,7 @@ impl WorkCx<'_> {
     /// A point at which the work may be preempted or cancelled; see [`Cx::go_on`].
     ///
     /// # Errors
-    /// [`Stop::Cancelled`] if nobody wants the result any more.
+    /// [`Stop::Cancelled`] if the result is not wanted any more.
     pub fn go_on(&mut self) -> Result<(), Stop> {
         match self.host.checkpoint() {
             Checkpoint::Go | Checkpoint::Yielded => Ok(()),

@@ -40,7 +40,7 @@ pub(crate) enum Rank {
     Ahead,
 }
 
-/// Earliest deadline first; then whoever was ready first.
+/// Earliest deadline first; then the one that was ready first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) deadline_ns: u64,

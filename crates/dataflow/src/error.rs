@@ -10,7 +10,7 @@ pub enum Error {
         group: String,
     },
     /// A module of a group that another graph has.
-    #[error("module {module:?}: its group, or a topic of its wires, is not of this graph")]
+    #[error("module {module:?}: its group or a topic of its wires belongs to another graph")]
     Foreign {
         /// Its name.
         module: String,
@@ -40,7 +40,7 @@ pub enum Error {
         through: String,
     },
     /// Something was to happen before the present.
-    #[error("{what} at {at_ns} ns, but it is {now_ns} ns already")]
+    #[error("{what} at {at_ns} ns, expected {now_ns} ns or later")]
     Past {
         /// Thing that was to happen.
         what: &'static str,

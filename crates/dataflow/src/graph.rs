@@ -27,7 +27,7 @@ pub enum Trigger {
     /// read. If something that must be there is not, the run is skipped. What may not wait for the
     /// clock comes by a wire that says so ([`crate::Wire::urgent`]).
     Timer {
-        /// From one run to the next.
+        /// Time from one run to the next.
         period_ns: u64,
         /// The first run.
         offset_ns: u64,
@@ -45,7 +45,7 @@ pub enum Cancel {
     /// Once it has published a part, as soon as a newer frame waits for the module or has been
     /// published by it: only the rest is given up (COLA, section 4.1).
     Rest,
-    /// As soon as a newer frame waits, at any checkpoint.
+    /// The run is cancelled as soon as a newer frame waits, at any checkpoint.
     Always,
 }
 
@@ -53,7 +53,7 @@ pub enum Cancel {
 /// with the earliest deadline has a core; a run keeps its core between two checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// For traces and reports.
+    /// Name for traces and reports.
     pub name: String,
     /// Number of cores.
     pub cores: usize,
@@ -103,12 +103,12 @@ pub struct Topic<T> {
 }
 
 impl<T> Topic<T> {
-    /// To a module that reads the newest message only.
+    /// A wire to a module that reads the newest message only.
     pub fn latest(&self) -> Wire<T> {
         self.wire(Keep::Latest)
     }
 
-    /// To a module that reads every message, of which at most `depth` wait.
+    /// A wire to a module that reads every message, of which at most `depth` wait.
     ///
     /// # Panics
     /// If `depth` is 0.
@@ -191,7 +191,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// No module yet.
+    /// A graph without modules.
     pub fn new() -> Graph {
         Graph::default()
     }
@@ -202,11 +202,11 @@ impl Graph {
         Topic { index: number(self.topics.len() - 1), carries: PhantomData }
     }
 
-    /// Has the messages of `topic` go as bytes, as between processes, in place of shared pointers:
+    /// Sends the messages of `topic` as bytes, as between processes, in place of shared pointers:
     /// the run that publishes one serialises it (CDR, as ROS 2 does), and each module that reads it
     /// makes its own copy before its run begins. Both are charged to the cores of the runs, and in
-    /// the trace. A source's frames are serialised by whoever injects them, which is charged to
-    /// nobody.
+    /// the trace. A source's frames are serialised by the thread that injects them, which is
+    /// charged to no core.
     pub fn serialise<T>(&mut self, topic: &Topic<T>)
     where
         T: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -234,7 +234,7 @@ impl Graph {
     }
 
     /// The groups, in the order in which they were added: to say on which cores of the machine a
-    /// graph runs that somebody else has built.
+    /// graph runs that another program has built.
     pub fn groups_mut(&mut self) -> &mut [Group] {
         &mut self.groups
     }
@@ -255,7 +255,7 @@ impl Graph {
         ModuleRef::new(ModuleId(number(self.modules.len() - 1)), self)
     }
 
-    /// Has `work` done ahead of time whenever a message arrives on `topic`, on a core of `group`
+    /// Runs `work` ahead of time whenever a message arrives on `topic`, on a core of `group`
     /// that has nothing else to do (COLA, section 4.2: state updates on the arrival of a
     /// message that triggers nothing). A module finds the result by [`crate::Cx::take`] with `key`,
     /// and the message's frame as the version.

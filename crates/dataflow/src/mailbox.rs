@@ -9,7 +9,7 @@ use crate::message::Envelope;
 pub(crate) enum Keep {
     /// The newest message. It stays readable after it was read.
     Latest,
-    /// So many messages, each of which is read once; when it is full the oldest goes.
+    /// A number of messages, each of which is read once; when it is full the oldest goes.
     Fifo(usize),
 }
 

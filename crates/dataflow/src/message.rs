@@ -62,7 +62,7 @@ pub struct Origin {
 pub struct ObjectDeadline {
     /// The object's number, as perception gave it.
     pub id: u32,
-    /// Until when a command that reacts to the object must be out, in nanoseconds of the
+    /// Time until which a command that reacts to the object must be out, in nanoseconds of the
     /// executor's clock; [`NO_DEADLINE`] if the object is no danger.
     pub deadline_ns: u64,
 }

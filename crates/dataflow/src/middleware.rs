@@ -123,7 +123,7 @@ impl Sent {
         Ok(Sent { value, packed, sent_ns: 0 })
     }
 
-    /// It is out at `now_ns`, on the wall clock: the core was its own since it began.
+    /// Marks the end at `now_ns`, on the wall clock: the core was its own since it began.
     pub(crate) fn out_at(&mut self, now_ns: u64) {
         self.sent_ns = now_ns;
         if let Some(packed) = &mut self.packed {
@@ -191,7 +191,7 @@ pub(crate) struct Mail {
 }
 
 impl Mail {
-    /// Of what was taken out of each mailbox; none if nothing is bytes.
+    /// Sizes of what was taken out of each mailbox; none if nothing is bytes.
     pub(crate) fn of<'a>(boxes: impl Iterator<Item = &'a Vec<Envelope>> + Clone) -> Option<Mail> {
         let sealed = boxes.clone().flatten().filter_map(|envelope| {
             let parcel = envelope.parcel.as_ref().filter(|parcel| parcel.opened().is_none())?;
@@ -221,7 +221,7 @@ impl Mail {
     }
 }
 
-/// As many as a trace can say.
+/// Length, up to the largest that a trace can hold.
 pub(crate) fn length(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }

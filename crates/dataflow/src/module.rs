@@ -18,7 +18,7 @@ pub enum Stop {
     /// A checkpoint said [`crate::Checkpoint::Cancel`].
     #[error("cancelled")]
     Cancelled,
-    /// There was nothing to publish.
+    /// The run had nothing to publish.
     #[error("nothing to publish")]
     Nothing,
     /// The computation failed; the text says why. Counted and traced, the graph goes on.
@@ -38,7 +38,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// As many categories can be told apart.
+    /// Number of categories that can be told apart.
     pub const CATEGORIES: usize = 8;
 
     /// Work by category.

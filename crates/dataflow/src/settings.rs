@@ -7,7 +7,7 @@ pub struct Settings {
     /// True if modules that allow it are asked for the fast path when the budget is short, extra
     /// workers run, and urgent wires ([`crate::Wire::urgent`]) start runs at once.
     pub fast_path: bool,
-    /// By what the budget is judged.
+    /// Estimate by which the budget is judged.
     pub judge: Judge,
     /// True if work is done ahead of time. If not, every take is a miss.
     pub proactive: bool,
@@ -17,7 +17,7 @@ pub struct Settings {
     pub quantile: f64,
     /// Age from which an execution time no longer counts in a quantile, in nanoseconds.
     pub forget_ns: u64,
-    /// From the publication of a message to its arrival, on the virtual clock.
+    /// Time from the publication of a message to its arrival, on the virtual clock.
     pub hop_ns: u64,
     /// Cost of a guest's way to another group's core. Charged on the virtual clock.
     pub switch_ns: u64,
@@ -28,13 +28,13 @@ pub struct Settings {
     pub keep_chunks: bool,
 }
 
-/// By what a module's own time is judged when its path is chosen.
+/// Estimate of a module's own time by which its path is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judge {
-    /// By the quantile of its recent runs on the normal path; if there are none, because it has
-    /// taken the fast path for long, by the linear predictor's bound for the input at hand.
+    /// The quantile of its recent runs on the normal path; if there are none, because it has taken
+    /// the fast path for long, the linear predictor's bound for the input at hand.
     Quantile,
-    /// By the linear predictor's bound for the input at hand, and by the quantile as long as the
+    /// The linear predictor's bound for the input at hand, and the quantile as long as the
     /// predictor has seen no such input.
     Predicted,
 }
@@ -44,16 +44,17 @@ pub enum Judge {
 pub struct Stealing {
     /// Mechanism by which a guest leaves the core when a host wants it.
     pub mechanism: Mechanism,
-    /// For how long a violation suspends guests in a group.
+    /// Time for which a violation suspends guests in a group.
     pub suspend_ns: u64,
 }
 
 /// Mechanism by which a guest leaves the core when a host wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// At once: each core has a second worker for guests, below the host's priority.
+    /// The host gets its core at once: each core has a second worker for guests, below the host's
+    /// priority.
     Twin,
-    /// At its next checkpoint: the guest runs on the host's worker.
+    /// The host gets its core at the guest's next checkpoint: the guest runs on the host's worker.
     Cooperative,
 }
 
@@ -75,7 +76,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Without fast path, work ahead and guests.
+    /// Settings without fast path, work ahead and guests.
     pub fn base() -> Settings {
         Settings { fast_path: false, proactive: false, stealing: None, ..Settings::default() }
     }

@@ -63,13 +63,13 @@ pub enum Class {
 /// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunEnd {
-    /// With a result.
+    /// The run ended with a result.
     Done,
-    /// At a checkpoint that said so.
+    /// The run was cancelled at a checkpoint.
     Cancelled,
-    /// With nothing to publish.
+    /// The run had nothing to publish.
     Nothing,
-    /// With an error.
+    /// The run ended with an error.
     Failed,
 }
 

@@ -141,7 +141,7 @@ impl Virtual {
     ) -> Result<(), Error> {
         let earliest_ns = self.now_ns.max(captured_ns);
         if at_ns < earliest_ns {
-            return Err(Error::Past { what: "a frame comes in", at_ns, now_ns: earliest_ns });
+            return Err(Error::Past { what: "arrival of a frame", at_ns, now_ns: earliest_ns });
         }
         let sent = Sent::frame(Arc::new(value), self.engine.codec_of(source.id))
             .map_err(|said| self.engine.no_bytes(source.id, said))?;
@@ -158,7 +158,11 @@ impl Virtual {
     /// If a module does.
     pub fn advance_to(&mut self, to_ns: u64) -> Result<(), Error> {
         if to_ns < self.now_ns {
-            return Err(Error::Past { what: "the clock goes", at_ns: to_ns, now_ns: self.now_ns });
+            return Err(Error::Past {
+                what: "end of an advance of the clock",
+                at_ns: to_ns,
+                now_ns: self.now_ns,
+            });
         }
         while let Some(next_ns) = self.next_ns().filter(|&next_ns| next_ns <= to_ns) {
             self.now_ns = next_ns;
@@ -203,8 +207,8 @@ impl Virtual {
         &self.meter.recording
     }
 
-    /// Of the chunks so far, how many cost what another run took ([`Costs::Observed`]), and how many
-    /// that one did not have.
+    /// Number of the chunks so far that cost what another run took ([`Costs::Observed`]), and of
+    /// those that the other run did not have.
     pub fn observed(&self) -> (u64, u64) {
         self.meter.observed()
     }

@@ -10,7 +10,7 @@
 //! One lock, with priority inheritance, guards the mailboxes and queues; no module runs under it. A
 //! twin has a priority above the workers' while it waits for the lock and holds it: a twin to whom
 //! the lock is promised, and whose core a worker keeps, would keep the other twins waiting.
-//! Threads without work are parked, and woken by whoever made work for them.
+//! Threads without work are parked, and woken by the thread that made work for them.
 
 mod charge;
 mod clock;
@@ -164,7 +164,7 @@ impl ThreadSlot {
 
 impl Shared {
     fn now_ns(&self) -> u64 {
-        // Set once; whoever has not seen it yet still finds the clock at 0.
+        // Set once; a thread that has not seen it yet still finds the clock at 0.
         monotonic_ns().saturating_sub(self.began_ns.load(Ordering::Relaxed))
     }
 
@@ -174,13 +174,13 @@ impl Shared {
     }
 
     fn stopping(&self) -> bool {
-        // Whoever sets it unparks every thread afterwards.
+        // The thread that sets it unparks every other afterwards.
         self.stop.load(Ordering::Acquire)
     }
 }
 
 impl Locked {
-    /// Delivers what was published, and wakes whoever has work from it.
+    /// Delivers what was published, and wakes the threads that have work from it.
     fn settle(&mut self, now_ns: u64, ring: &mut Ring) {
         let posted = std::mem::take(&mut self.engine.posted);
         for (topic, envelope) in &posted {
@@ -235,7 +235,7 @@ impl Locked {
         pin.get(usize::from(core.index)).copied()
     }
 
-    /// As [`Locked::settle`], for a thread that has no ring.
+    /// [`Locked::settle`] for a thread that has no ring.
     fn outside(&mut self, act: impl FnOnce(&mut Locked, &mut Ring)) {
         let mut ring = std::mem::replace(&mut self.outside, Ring::new(1));
         act(self, &mut ring);
@@ -336,7 +336,7 @@ impl Wall {
         let mut locked = self.shared.locked.lock();
         let at_ns = self.now_ns();
         if at_ns < captured_ns {
-            return Err(Error::Past { what: "a frame comes in", at_ns, now_ns: captured_ns });
+            return Err(Error::Past { what: "arrival of a frame", at_ns, now_ns: captured_ns });
         }
         locked.outside(|locked, ring| {
             let (topic, envelope) = locked.engine.inject(at_ns, source.id, captured_ns, sent, ring);

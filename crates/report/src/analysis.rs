@@ -74,8 +74,8 @@ impl Bounds {
     pub fn warning(&self) -> Option<&'static str> {
         (self.analysis.variant == Variant::Published).then_some(
             "UNSOUND: the published theorem leaves out that a lower-priority callback which waits \
-             for an accelerator keeps its executor. Real response times exceed these numbers; \
-             compare with them, but promise nothing. Use --variant tight or sound.",
+             for an accelerator keeps its executor. Real response times exceed these numbers; use \
+             them for comparison only. Use --variant tight or sound.",
         )
     }
 

@@ -12,7 +12,7 @@ pub use figures::document;
 use serde::Serialize;
 use stats::{ascending, nearest_rank};
 
-/// From this slowdown on, what the lock takes back counts.
+/// Slowdown from which the part that the lock takes back counts.
 pub const SLOW: f64 = 1.15;
 /// The share of the loss that it is to take back.
 pub const ENOUGH: f64 = 0.8;
@@ -35,7 +35,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of samples in any order; none where there are none.
+    /// Spread of samples in any order; none where there are none.
     pub fn of(samples: &[f64]) -> Option<Spread> {
         let sorted = ascending(samples);
         let rank = |permille| nearest_rank(&sorted, permille);
@@ -92,7 +92,7 @@ pub struct HogFigures {
     pub access: String,
     /// Bytes of the array of each.
     pub array_bytes: usize,
-    /// So many together, and what all of them got.
+    /// Number of hogs that run together, and the bandwidth of all of them.
     pub together: Vec<(usize, Spread)>,
 }
 
@@ -122,7 +122,7 @@ pub struct KernelRun {
     pub solo_ns: Spread,
     /// Alone with the lock.
     pub locked_ns: Spread,
-    /// With hogs.
+    /// Runs with hogs.
     pub co_runs: Vec<CoRun>,
 }
 
@@ -131,9 +131,9 @@ pub struct KernelRun {
 pub struct CoRun {
     /// Number of hogs.
     pub hogs: usize,
-    /// Without the lock.
+    /// Times without the lock.
     pub open_ns: Spread,
-    /// With it.
+    /// Times with the lock.
     pub locked_ns: Spread,
     /// Bandwidth of all hogs meanwhile, in MB/s.
     pub open_hogs: Spread,
@@ -142,7 +142,7 @@ pub struct CoRun {
 }
 
 impl KernelRun {
-    /// With the most hogs.
+    /// The run with the most hogs.
     pub fn worst(&self) -> Option<&CoRun> {
         self.co_runs.iter().max_by_key(|run| run.hogs)
     }
@@ -244,11 +244,11 @@ pub struct LockCost {
     pub again_ns: [f64; 3],
     /// Giving it back.
     pub given_ns: [f64; 3],
-    /// From the taking to the beginning of the first period, as the regulator says; as above.
+    /// Time from the taking to the beginning of the first period, as the regulator says; as above.
     pub effect_ns: [f64; 3],
     /// Cost of waking a thread of that core by a bare futex: the floor under a taking.
     pub futex_ns: [f64; 3],
-    /// From such a wake-up to the thread: the floor under the effect.
+    /// Time from such a wake-up to the thread: the floor under the effect.
     pub woken_ns: [f64; 3],
     /// Lateness with which a timer wakes a thread of that core: the floor under a period.
     pub timer_ns: [f64; 3],

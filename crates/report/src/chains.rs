@@ -92,19 +92,19 @@ pub struct ChainResult {
 pub struct Slowest {
     /// The number of its release, from 0.
     pub job: u64,
-    /// From its release to its end: the sum of all below.
+    /// Time from its release to its end: the sum of all below.
     pub response_us: f64,
-    /// It waited until a callback of it ran.
+    /// Time that it waited until a callback of it ran.
     pub waiting_us: f64,
     /// Its callbacks ran, or their core ran something more urgent.
     pub computing_us: f64,
-    /// From submissions until the server took them.
+    /// Time from submissions until the server took them.
     pub sending_us: f64,
-    /// From then, until the accelerator began.
+    /// Time from then until the accelerator began.
     pub queued_us: f64,
-    /// Until the accelerator had finished, what came in between included.
+    /// Time until the accelerator had finished, what came in between included.
     pub working_us: f64,
-    /// Until the callback went on.
+    /// Time until the callback went on.
     pub answering_us: f64,
 }
 

@@ -127,7 +127,7 @@ pub struct Cell {
 /// Look of a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Class {
-    /// As any other.
+    /// The look of any other text.
     #[default]
     Plain,
     /// Right.
@@ -187,7 +187,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// The names of the places.
     pub places: Vec<String>,
-    /// For each point, the range in which its values lie; empty without.
+    /// Range of the values of each point; empty without.
     #[serde(skip)]
     pub spread: Vec<(f64, f64)>,
     /// The place of its colour; without, its place in the chart.
@@ -366,7 +366,7 @@ impl Class {
         Cell { text: text.into(), class: self }
     }
 
-    /// This look if something is so, the plain one otherwise.
+    /// This look if `so`, the plain one otherwise.
     pub fn when(self, so: bool) -> Class {
         if so { self } else { Class::Plain }
     }

@@ -122,7 +122,7 @@ pub struct Collision {
     pub other_speed: f64,
 }
 
-/// From the beginning of a hazard to the command that answers it.
+/// The reaction, from the beginning of a hazard to the command that answers it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Reaction {
     /// Time at which a sensor could first see the hazard, s.
@@ -148,7 +148,7 @@ pub struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartKind {
-    /// Until a sensor's frame shows it.
+    /// Time until a sensor's frame shows it.
     Sensor,
     /// Further frames until it is believed.
     Confirm,
@@ -175,7 +175,7 @@ impl PartKind {
 }
 
 impl Reaction {
-    /// From the first possible sight to the command, s.
+    /// Time from the first possible sight to the command, s.
     pub fn seconds(&self) -> f64 {
         self.parts.iter().map(|part| part.ns as f64).sum::<f64>() / 1e9
     }
@@ -191,7 +191,7 @@ impl Reaction {
 pub struct Frame {
     /// Time of its capture, s.
     pub captured_s: f64,
-    /// From its capture to the command, ms.
+    /// Time from its capture to the command, ms.
     pub latency_ms: f64,
     /// True if a module took its fast path.
     pub fast: bool,
@@ -208,11 +208,11 @@ pub struct Span {
     pub start_s: f64,
     /// s of the scenario.
     pub end_s: f64,
-    /// On its fast path.
+    /// True on its fast path.
     pub fast: bool,
     /// Ended early, because what it worked on was no longer needed.
     pub cancelled: bool,
-    /// On cores of another group, or ahead of time.
+    /// True on cores of another group, or ahead of time.
     pub guest: bool,
     /// The reaction went through it.
     pub critical: bool,

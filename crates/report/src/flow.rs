@@ -44,7 +44,7 @@ pub struct FlowDrive {
     pub modules: Vec<ModuleTimes>,
     /// Its topics, and then its sources, with what their messages took on the way.
     pub topics: Vec<TopicTimes>,
-    /// Of each frame that led to a command, from its capture to that, ms.
+    /// Time of each frame that led to a command, from its capture to that, ms.
     pub frames_ms: Vec<f64>,
     /// Part of each of these times that the middleware took, on the critical path, ms.
     pub carried_ms: Vec<f64>,
@@ -87,11 +87,11 @@ pub struct ModuleTimes {
 pub struct CriticalPath {
     /// The frame that the command was computed from.
     pub frame: u64,
-    /// From when on, s.
+    /// Start, s.
     pub from_s: f64,
-    /// Until the frame came in, ns; of that, from the first frame that showed it to this one.
+    /// Time until the frame came in, ns; from the first frame that showed the hazard to this one.
     pub sensor_ns: u64,
-    /// Until the frame that was reacted to, ns; part of `sensor_ns`.
+    /// Time until the frame that was reacted to, ns; part of `sensor_ns`.
     pub confirm_ns: u64,
     /// The runs.
     pub steps: Vec<PathStep>,
@@ -100,7 +100,7 @@ pub struct CriticalPath {
 /// A run on a critical path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathStep {
-    /// Of which module.
+    /// Name of the module.
     pub module: String,
     /// Time for which its message waited before it, ns.
     pub waited_ns: u64,
@@ -123,27 +123,27 @@ pub struct FlowSpan {
     pub module: Option<usize>,
     /// The core's group and its number there.
     pub core: (String, u16),
-    /// Of which frame; 0 if nothing was published.
+    /// Number of the frame; 0 if nothing was published.
     pub frame: u64,
-    /// From when on, ns.
+    /// Start, ns.
     pub start_ns: u64,
-    /// Until when, ns.
+    /// End, ns.
     pub end_ns: u64,
-    /// On the fast path.
+    /// True on the fast path.
     pub fast: bool,
-    /// On another group's core.
+    /// True on another group's core.
     pub guest: bool,
-    /// It ended by being cancelled.
+    /// True if the run was cancelled.
     pub cancelled: bool,
 }
 
 impl CriticalPath {
-    /// In modules, ns.
+    /// Time in modules, ns.
     pub fn module_ns(&self) -> u64 {
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.ran_ns))
     }
 
-    /// In the modules' own code, ns.
+    /// Time in the modules' own code, ns.
     fn code_ns(&self) -> u64 {
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.code_ns()))
     }
@@ -154,7 +154,7 @@ impl CriticalPath {
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(bubble_of(step)))
     }
 
-    /// In the middleware, which is a part of both, ns.
+    /// Time in the middleware, which is a part of both, ns.
     pub fn middleware_ns(&self) -> u64 {
         let carried_of = |step: &PathStep| {
             step.hop_ns.saturating_add(step.deserialise_ns).saturating_add(step.serialise_ns)

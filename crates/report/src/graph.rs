@@ -35,7 +35,7 @@ pub struct GraphRun {
     pub threads: String,
     /// Transport of the messages, in words.
     pub transport: String,
-    /// Of what times the bounds are, in words, if not of those that the file declares.
+    /// Description of the times that the bounds are of, if not those that the file declares.
     #[serde(default)]
     pub margin: Option<String>,
     /// Notes on the validity of all results.
@@ -105,7 +105,7 @@ pub struct MethodRun {
 pub struct PathResult {
     /// The path.
     pub id: String,
-    /// From the oldest release of a root to the end of the sink's callback.
+    /// Times from the oldest release of a root to the end of the sink's callback.
     pub latency_us: Vec<f64>,
     /// Messages that the nodes of the path missed, for each instance.
     pub dropped: Vec<u32>,
@@ -116,7 +116,7 @@ pub struct PathResult {
 pub struct CycleResult {
     /// The node.
     pub id: String,
-    /// From each start of its callback to the next.
+    /// Times from each start of its callback to the next.
     pub period_us: Vec<f64>,
 }
 
@@ -144,9 +144,9 @@ pub struct CallbackResult {
     pub count: u64,
     /// Messages or releases that were never served.
     pub dropped: u64,
-    /// From the release, or the arrival of the message, to the end.
+    /// Times from the release, or the arrival of the message, to the end.
     pub response_us: Option<Times>,
-    /// From the start to the end.
+    /// Times from the start to the end.
     pub execution_us: Option<Times>,
 }
 

@@ -80,9 +80,9 @@ pub enum Focus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// On a processor.
+    /// Running on a processor.
     Executing,
-    /// Waiting for a lock that somebody had.
+    /// Waiting for a lock that another thread had.
     Lock,
     /// Waiting for a lock that was free.
     HandOver,
@@ -92,11 +92,11 @@ pub enum What {
     WokenLate,
     /// Waiting for a signal.
     Signal,
-    /// In a page fault or another system call.
+    /// Suspended in a page fault or another system call.
     Blocked,
     /// The device's queue was probably full.
     QueueFull,
-    /// Nobody knows.
+    /// Time that the records do not explain.
     Unexplained,
 }
 
@@ -114,7 +114,7 @@ impl What {
         What::Unexplained,
     ];
 
-    /// For a legend.
+    /// The words of a legend.
     pub(crate) fn words(self) -> &'static str {
         match self {
             What::Executing => "executing",

@@ -105,7 +105,7 @@ impl Scale {
         apportion(parts_ns, (total + u128::from(self.step_ns) / 2) / u128::from(self.step_ns))
     }
 
-    /// So many times the last digit.
+    /// Shows `steps` times the last digit.
     pub(crate) fn show(self, steps: u128) -> String {
         let one = 10u128.pow(self.digits);
         match self.digits as usize {

@@ -64,7 +64,7 @@ pub struct Point {
     pub number: u64,
     /// Place of the point on the x axis of a plot.
     pub x: f64,
-    /// In which plot it stands.
+    /// Plot in which it stands.
     pub group: f64,
     /// One per method.
     pub outcomes: Vec<StudyOutcome>,
@@ -81,7 +81,7 @@ pub struct StudyOutcome {
     pub chains: u64,
     /// Number of those chains that kept their deadline.
     pub chains_ok: u64,
-    /// By how much the times of each set could be scaled, ascending; sets that were not
+    /// Factors by which the times of each set could be scaled, ascending; sets that were not
     /// schedulable at any scale have none.
     pub scales: Vec<f64>,
 }

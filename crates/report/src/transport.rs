@@ -39,7 +39,7 @@ pub const DEVICE: usize = 5;
 /// One request: when it was answered, and what each step took. Nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// From before the client wrote its data until it had the output.
+    /// Time from before the client wrote its data until it had the output.
     pub whole_ns: f64,
     /// The steps, as in [`STEP`]; 0 for those that the way does not have.
     pub steps_ns: [f64; STEPS],
@@ -198,7 +198,7 @@ pub fn document(run: &TransportRun) -> Document {
     let delay = us(run.delay_ns as f64);
     Document {
         kind: "keeptime-lab bench transport".to_owned(),
-        title: "What a request costs by its way".to_owned(),
+        title: "Cost of a request by transport".to_owned(),
         about: format!(
             "One request to {}, from before the client writes its data until it has the output: \
              over shared memory, over DDS on one machine, and over DDS between two hosts, each frame \

@@ -222,7 +222,7 @@ fn advice_begins_where_the_trouble_begins() {
         "Change steer first: its bound passes the deadline of 60 ms by at least 16.8 ms.",
         "The largest thing that can be taken away is interference of brake on gpu0 (30.6 ms): it \
          must shrink by 16.8 ms (55 %), at least.",
-        "The chain to blame most is brake: 42.6 ms, 55 % of the bound, in all.",
+        "The largest cause is chain brake: 42.6 ms, 55 % of the bound, in all.",
         "map would be in time, but has no guarantee as long as one that it relies on has none.",
     ];
     assert_eq!(advice, expected);

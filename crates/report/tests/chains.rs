@@ -123,7 +123,7 @@ fn a_response_over_its_bound_stands_out() {
     let said = conclusion(&run);
     let cause = match run.policies[0].marks.is_empty() {
         true => "what the file declares is too short for this machine",
-        false => "the marks of that run say what the bounds do not know of",
+        false => "the marks of that run name what the bounds leave out",
     };
     assert!(
         said.contains(&format!("Longer than the bound: brake in 1 of 4 jobs; {cause}.")),
@@ -201,7 +201,7 @@ fn conclusion_is_honest_when_something_is_absent() {
         "brake, the most critical chain, completed no job under priority, so nothing was won.";
     assert!(conclusion(&run).starts_with(no_job));
     run.policies[0].policy = "fifo".to_owned();
-    let no_policy = "The policy priority was not run, so nothing can be said to be won.";
+    let no_policy = "The policy priority was not run, so nothing was compared.";
     assert!(conclusion(&run).starts_with(no_policy));
     let nothing = conclusion(&ChainsRun::default());
     assert_eq!(nothing, "There is no chain, so nothing was compared.");

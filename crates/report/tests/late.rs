@@ -190,10 +190,10 @@ fn answer_comes_first_then_numbers_then_what_is_not_known() {
         "\nCalls\n",
         "\nWorst launches\n",
         "\nLocks\n",
-        "\nWhat is wrong, and what would help\n",
+        "\nFindings and remedies\n",
         "\nLocking pattern\n",
         "\nLocks per call\n",
-        "\nWhat is not known\n",
+        "\nLimits of the recording\n",
         "The recorder noted 2 times: a clock ran backwards.",
     ];
     let places: Vec<usize> = headings
@@ -526,7 +526,7 @@ fn what_is_missing_is_said_with_how_to_get_it() {
         "1 call reached into a time whose records are missing: no number counts them, and one of \
          them may have been the worst.",
         "- Tier preload: the trace does not say when threads were on a processor",
-        "- Why not a better tier: perf events are refused.",
+        "- Reason for this tier: perf events are refused.",
         "- Only locks that had to be waited for were recorded (--contended)",
         "- Only locks taken by libcuda.so were recorded; --all-locks records the program's own too.",
     ] {

@@ -71,9 +71,9 @@ fn of_locks() -> Vec<(Evidence, &'static str, &'static str)> {
         (
             unfair,
             "Unfair hand-over at mutex M1",
-            "in 3 waits somebody who came later got it first, \
-            up to 54 times during one of them; 58 times the thread that had just released it took \
-            it again while others waited; once a thread took it without waiting while others did.",
+            "in 3 waits a thread that came later got it first, up to 54 times during one of them; \
+             58 times the thread that had just released it took it again while others waited; once \
+             a thread took it without waiting while others did.",
         ),
         (
             long,
@@ -126,15 +126,15 @@ fn of_processors() -> Vec<(Evidence, &'static str, &'static str)> {
         (
             inversion,
             "Priority inversion",
-            "infer (11) (real-time priority 30) waited 25 ms for copy \
-            (12) (real-time priority 10), who had it and could not run since hog (13) (real-time \
-            priority 20) did. It happened in 5 calls",
+            "infer (11) (real-time priority 30) waited 25 ms for copy (12) (real-time priority \
+             10), which held it and could not run because hog (13) (real-time priority 20) did. It \
+             happened in 5 calls",
         ),
         (
             preempted,
             "Preempted holder",
-            "copy (12) (nice 0) had it and was taken off its processor \
-            for another thread. 1 call looked at closely waited 4 ms",
+            "copy (12) (nice 0) held it and was preempted by another thread. 1 call looked at \
+             closely waited 4 ms",
         ),
         (
             queue,

@@ -60,7 +60,7 @@ fn sequence_is_told_with_what_it_takes_what_it_saves_and_what_is_in_the_way() {
          second of the trace.",
         "First first; most often Kernel2<cutlass_80_sgemm> (10), first (1) and the kernel at \
          0x102 (1).",
-        "In the way: it ends at cuStreamSynchronize (50 times), which waits for the device; its \
+        "Obstacles: it ends at cuStreamSynchronize (50 times), which waits for the device; its \
          work is in the default stream, which cannot be captured; 1 copy of pageable memory would \
          take as long in a graph.",
     ] {
@@ -137,7 +137,7 @@ fn json_has_the_same_in_numbers() {
         (cost["duration_ns"].as_u64(), cost["source"].as_str()),
         (Some(4_000), Some("measured"))
     );
-    assert!(sequence["words"].as_str().unwrap().contains("In the way: it ends at"));
+    assert!(sequence["words"].as_str().unwrap().contains("Obstacles: it ends at"));
 }
 
 #[test]

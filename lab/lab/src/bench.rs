@@ -34,7 +34,7 @@ enum Benchmark {
     /// Measure how much memory hogs slow kernels down, without the memory-bandwidth lock and with
     /// it; with --html, the plots
     Bandwidth(bandwidth::Args),
-    /// Burn memory bandwidth on some cores, and say how much they got
+    /// Use memory bandwidth on some cores, and report the rates
     Hog(hog::Args),
     /// Round trip of a request and the server's share of it, beside a bare futex ping-pong of two processes
     Requests(requests::Args),
@@ -50,8 +50,8 @@ enum Benchmark {
     /// Measure the delay until the bandwidth lock takes effect, and the shares of threads on a core
     /// that is regulated, under the default scheduler and under throttle-fair scheduling
     Regulate(regulate::Args),
-    /// Measure the cost of handing work to an accelerator, by method: streams, graphs, Vulkan and
-    /// others
+    /// Measure the cost of submitting work to an accelerator, by method: streams, graphs, Vulkan
+    /// and others
     Submission(submission::Args),
     /// Measure the cost of a request by its way to the accelerator: shared memory, DDS on one
     /// machine, DDS between hosts

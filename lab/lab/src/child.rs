@@ -1,4 +1,4 @@
-//! This program as a child of itself: what an experiment orders it to do.
+//! Child processes of an experiment, run by this program itself: their orders.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// Process id of the starting process; this one ends with it
     #[arg(long)]
     parent: i32,
-    /// Name of the child, for whoever lists processes
+    /// Name of the child in lists of processes
     name: String,
 }
 

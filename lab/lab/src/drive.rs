@@ -57,8 +57,8 @@ pub(crate) struct Args {
     /// on cores of this machine, and the world in real time
     #[arg(long, value_enum, default_value_t = Clock::Virtual)]
     clock: Clock,
-    /// On the wall clock, let cores of the stack share those of this machine where there are
-    /// too few; its times are not those of the stack then
+    /// With too few cores on the wall clock, let cores of the stack share those of this machine;
+    /// its times are not those of the stack then
     #[arg(long)]
     fold: bool,
     /// The socket of a keeptime serve whose service `perception` says what the lidar sees, such as
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     /// Factor by which the accelerator is slower than the server's on the virtual clock
     #[arg(long, default_value_t = 1.0, requires = "perception")]
     accelerator_factor: f64,
-    /// Frames in which an object must be seen before it is believed
+    /// Frames in which an object must be seen before it is confirmed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
     /// Form of messages from module to module: pointer, as within a process; serialised, as bytes
@@ -94,7 +94,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Drive whole suites by both stacks under all policies, and say what that shows
+    /// Drive whole suites with both stacks under all policies, and judge the results
     Study(Box<study_command::Args>),
 }
 
@@ -191,8 +191,8 @@ fn perception(args: &Args) -> Option<Perception> {
 fn answers(policy: Policy, perception: &Perception) -> String {
     let [answered, missed] = perception.counts();
     format!(
-        "{policy}: the network answered for {answered} frames; for {missed} it did not, and the rule \
-         by dimensions said what things are."
+        "{policy}: the network answered for {answered} frames; for {missed} it did not, and \
+         objects were classified by their dimensions."
     )
 }
 

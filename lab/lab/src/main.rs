@@ -31,15 +31,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure this machine beside a reference
+    /// Measure this machine, and compare it with a reference
     Bench(bench::Args),
-    /// Run a system of callback chains for real, under one policy after another
+    /// Run a system of callback chains on this machine, under one policy after another
     Chains(chains::Args),
     #[command(hide = true)]
     Child(child::Args),
     /// Drive a scenario with a whole stack, under one policy after another
     Drive(drive::Args),
-    /// Run a graph of nodes for real, under one method after another
+    /// Run a graph of nodes on this machine, under one method after another
     Graph(graph::Args),
     /// Count how many random systems each analysis accepts
     Study(study::Args),

@@ -49,7 +49,7 @@ enum Command {
     Fig14b(WithSimulation<experiment::Fig14bArgs>),
     /// Growth of execution times until a set is no longer schedulable
     Sensitivity(Plain<experiment::SensitivityArgs>),
-    /// Sets as a designer would make them: shared executors, overheads, ordered priorities
+    /// Sets as in practice: shared executors, overheads, ordered priorities
     Proposal(WithSimulation<experiment::ProposalArgs>),
     /// Put the folders of all shards of a study together
     Merge(merge::Args),

@@ -18,7 +18,7 @@ const READY_NS: u64 = 20_000_000_000;
 /// # Errors
 /// Names the file that is not there.
 pub(crate) fn keeptime() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("this program's own file")?;
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
     let tool = own.with_file_name("keeptime");
     ensure!(
         tool.is_file(),

@@ -87,7 +87,7 @@ fn preemption_is_measured_in_all_ways_that_the_device_has() {
     let nothing = bench(&["preempt", "--quick", "--ways", "sliced"]);
     assert_eq!(nothing.status.code(), Some(2));
     let said = String::from_utf8_lossy(&nothing.stderr);
-    assert!(said.contains("cpu gives every kernel out in blocks"), "{said}");
+    assert!(said.contains("cpu always runs kernels in slices"), "{said}");
 }
 
 /// Fifty iterations, in some of which the less urgent kernel ran, and numbers that can be.

@@ -233,7 +233,7 @@ fn child_whose_parent_has_ended_does_nothing() {
     let output = child.args(["child", "--parent", "1", "nobody"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("the starting process is gone"), "{text}");
+    assert!(text.contains("the parent process has ended"), "{text}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn drive_on_the_wall_clock_says_so_wherever_it_is_shown() {
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     let clock = result["machine"]["Clock"].as_str().unwrap();
-    assert!(clock.starts_with("of the wall") && clock.contains("the world on"), "{clock}");
+    assert!(clock.starts_with("wall: the modules") && clock.contains("the world on"), "{clock}");
     assert!(result["stack"].as_str().unwrap().ends_with("on the wall clock"));
     let frames = result["drives"][0]["latency_ms"]["frames"].as_u64().unwrap();
     assert!((1..=20).contains(&frames), "{frames}");

@@ -66,7 +66,7 @@ fn study_that_was_killed_goes_on_and_damage_is_named() {
 
     let again = study(&killed, &one);
     assert_eq!(again.status.code(), Some(2), "{}", said(&again));
-    assert!(said(&again).contains("--resume goes on with it"), "{}", said(&again));
+    assert!(said(&again).contains("--resume continues it"), "{}", said(&again));
     let resumed = study(&killed, &[one.as_slice(), &["--resume"]].concat());
     assert!(resumed.status.success(), "{}", said(&resumed));
     assert!(std::fs::read_to_string(&log).unwrap().starts_with(whole), "drives were kept");

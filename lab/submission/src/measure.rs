@@ -24,9 +24,9 @@ const PATIENCE_NS: u64 = 120_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
-    /// It asks without a pause.
+    /// Polls without a pause.
     Poll,
-    /// It sleeps, in whatever way the interface offers.
+    /// Sleeps, in whatever way the interface offers.
     Block,
 }
 
@@ -48,9 +48,9 @@ pub struct Protocol {
 pub struct Sample {
     /// True if it belongs to the warm-up, which does not count.
     pub warm_up: bool,
-    /// From the beginning until all was handed over.
+    /// Time from the beginning until all was handed over.
     pub submission_ns: u64,
-    /// From the beginning until the outputs were there.
+    /// Time from the beginning until the outputs were there.
     pub completion_ns: u64,
 }
 

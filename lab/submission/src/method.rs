@@ -158,7 +158,7 @@ pub trait Run {
 /// Reason why something could not be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// This machine does not have what is needed.
+    /// Hardware or software that this machine lacks.
     #[error("{0}")]
     Unavailable(String),
     /// Something that should work did not.
@@ -191,7 +191,7 @@ impl Steps {
         made
     }
 
-    /// All steps so far.
+    /// All steps until now.
     pub(crate) fn all(self) -> Vec<Step> {
         self.0
     }

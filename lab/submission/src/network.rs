@@ -198,7 +198,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// At least 0, below 1.
+    /// Random number, at least 0, below 1.
     fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u64 << 24) as f32
     }

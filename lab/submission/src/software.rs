@@ -56,11 +56,11 @@ struct Streams<'a> {
     layer: [Launch; 3],
     layers: usize,
     downloads: [Copy; 2],
-    /// One for each operation, in order.
+    /// Events, one for each operation, in order.
     events: Vec<Event>,
 }
 
-/// From where to where.
+/// Copy from one place to another.
 struct Copy {
     from: PeerSlice,
     to: PeerSlice,
@@ -161,7 +161,7 @@ impl<'a> Streams<'a> {
         self.events.last().unwrap_or_else(|| unreachable!("there are six copies"))
     }
 
-    /// All operations run in order, but each could have failed by itself.
+    /// Checks each operation: all run in order, but each could have failed by itself.
     fn check(&self) -> Result<(), Error> {
         let failed =
             |event: &&Event| event.query().is_none_or(|outcome| outcome.status != Status::Done);

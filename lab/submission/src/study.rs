@@ -29,13 +29,13 @@ pub struct Study {
     pub plan: Plan,
     /// The accelerators, in the order of the cases.
     pub accelerators: Vec<About>,
-    /// One for each accelerator, method and size, in the order in which they were measured.
+    /// Cases, one for each accelerator, method and size, in the order in which they were measured.
     pub cases: Vec<Case>,
     /// Methods and sizes that could not be measured.
     pub missing: Vec<Missing>,
 }
 
-/// One accelerator, method and size.
+/// Case: an accelerator, a method and a size.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Case {
     /// Index into [`Study::accelerators`].

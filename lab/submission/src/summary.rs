@@ -11,9 +11,9 @@ use stats::Summary;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Time {
-    /// Until all was handed over.
+    /// Time until all was handed over.
     Submission,
-    /// Until the outputs were there.
+    /// Time until the outputs were there.
     Completion,
 }
 
@@ -38,7 +38,7 @@ impl Time {
     }
 }
 
-/// One time of the repetitions that count, in nanoseconds.
+/// Spread of one time of the repetitions that count, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Spread {
     /// Number of repetitions.
@@ -56,7 +56,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of a case; none if nothing was measured.
+    /// Spread of a case; none if nothing was measured.
     pub fn of(case: &Case, time: Time) -> Option<Spread> {
         let counted = case.samples.iter().filter(|sample| !sample.warm_up);
         let times: Vec<f64> = counted.map(|sample| time.of(sample) as f64).collect();
@@ -75,7 +75,7 @@ impl Spread {
 /// Speed-up of a contender over streams on the same GPU, at the median.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Gain {
-    /// At which size.
+    /// Size.
     pub shape: Shape,
     /// The streams' median over the contender's.
     pub times: f64,

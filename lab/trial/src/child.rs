@@ -34,7 +34,7 @@ const SHOWN_LINES: usize = 12;
 /// Longest time that a child whose output has ended may take to end, in nanoseconds.
 const END_NS: u64 = 1_000_000_000;
 
-/// The option that tells a child whom to end with.
+/// The option that names the process that a child ends with.
 pub fn parent_option() -> [String; 2] {
     ["--parent".into(), std::process::id().to_string()]
 }
@@ -103,7 +103,7 @@ impl Child {
         Child::order_by(name, order, |command| command)
     }
 
-    /// As [`Child::order`], by a changed command: as another user, or by another program.
+    /// [`Child::order`] by a changed command: as another user, or by another program.
     ///
     /// # Errors
     /// As [`Child::order`].
@@ -112,7 +112,7 @@ impl Child {
         order: &impl Serialize,
         change: impl FnOnce(Command) -> Command,
     ) -> anyhow::Result<Child> {
-        let program = std::env::current_exe().context("this program's own file")?;
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.arg(SUBCOMMAND).args(parent_option()).arg(name);
         let mut child = Child::start(name, change(command))?;
@@ -219,7 +219,7 @@ impl Child {
         }
     }
 
-    /// All that it has said on standard error so far.
+    /// Text of its standard error so far.
     pub fn words(&self) -> String {
         let length = self.errors.metadata().map_or(0, |file| file.len());
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -250,7 +250,7 @@ impl Drop for Child {
 pub struct Parent(StdinLock<'static>);
 
 impl Parent {
-    /// Has this process end with the one that started it, whose number is this.
+    /// Makes this process end with the one that started it, whose number is this.
     ///
     /// # Errors
     /// It has ended already.
@@ -268,7 +268,9 @@ impl Parent {
         if self.0.read_line(&mut line)? == 0 {
             return Ok(None);
         }
-        serde_json::from_str(&line).map(Some).context("a message of the starting process")
+        serde_json::from_str(&line)
+            .map(Some)
+            .context("cannot read a message of the starting process")
     }
 
     /// Waits for a message.

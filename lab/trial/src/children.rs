@@ -21,9 +21,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// Answer of a child that works with others.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer<R, T> {
-    /// It waits for the start instant; with what it was refused.
+    /// The child waits for the start instant; with what it was refused.
     Ready(R),
-    /// It has ended, and this happened.
+    /// The child has ended, with its report.
     Done(T),
 }
 
@@ -37,7 +37,7 @@ pub struct Children {
 }
 
 impl Children {
-    /// No children yet; whoever waits for them gives up when the flag is set.
+    /// No children yet; waits for them end when the flag is set.
     pub fn new(interrupted: Arc<AtomicBool>) -> Children {
         let (sender, lines) = channel();
         Children { children: Vec::new(), sender, lines, interrupted }
@@ -52,7 +52,7 @@ impl Children {
             (self.children.len(), self.sender.clone(), child.output.take());
         self.children.push(child);
         let pass_on = move || {
-            // Nobody receives any more once the run is over.
+            // The receiver is gone once the run is over.
             for line in output.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let _ = sender.send((number, Some(line)));
             }

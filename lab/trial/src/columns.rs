@@ -139,7 +139,7 @@ impl<'c, R> Columns<'c, R> {
         for rows in rows.chunks(GROUP) {
             let mut group = writer.next_row_group()?;
             for put in &self.puts {
-                let missing = || ParquetError::General("the schema has a column less".into());
+                let missing = || ParquetError::General("the schema has fewer columns".into());
                 let mut column = group.next_column()?.ok_or_else(missing)?;
                 put(rows, &mut column)?;
                 column.close()?;

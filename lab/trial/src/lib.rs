@@ -1,4 +1,4 @@
-//! What experiments share.
+//! Common parts of experiments.
 //!
 //! - [`Child`] is a process that an experiment starts, [`Parent`] the other side of the dialogue
 //!   with it; [`Children`] work at the same time.

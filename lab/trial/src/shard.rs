@@ -14,7 +14,7 @@ const SHOWN: usize = 120;
 /// The most missing shards that an error names.
 const NAMED: usize = 100;
 
-/// Of the units of a study, unit k belongs to shard `index` if k mod `of` is `index` - 1.
+/// Part of a study: unit k belongs to shard `index` if k mod `of` is `index` - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {

@@ -1,8 +1,9 @@
-//! One run of a test program, and what it came to.
+//! Run of a test program, and its outcome.
 //!
 //! As root, each run is the only one in its process ids, mounts, network, message queues and
 //! shared memory, so that tests that use the same names or ports do not meet, nothing that a run
-//! leaves outlives it, and a signal to everybody reaches nobody else. Nor can it set the clock.
+//! leaves outlives it, and a signal to all processes reaches no other run. Nor can it set the
+//! clock.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +26,7 @@ pub(super) const REPORT: &str = "{report}";
 pub(super) const TIME_LIMIT: &str = "time limit";
 /// Status with which `timeout` says that it killed.
 const KILLED: i32 = 128 + 9;
-/// So much of the end of an output is looked at.
+/// Number of bytes of the end of an output that are looked at.
 const KEPT_BYTES: u64 = 64 << 10;
 
 /// Start of each line of `keeptime run`.
@@ -92,7 +93,9 @@ impl Runner {
             let there = || debian::runs(Command::new("tini").arg("--version"));
             super::need(&["tini", "iproute2", "util-linux"], there)?;
         } else {
-            eprintln!("==> not root: tests share process ids, network and files with all else");
+            eprintln!(
+                "==> not root: tests share process ids, network and files with all other programs"
+            );
         }
         // Another one may run beside this one.
         let folder = suites.join("run").join(std::process::id().to_string());
@@ -207,7 +210,7 @@ impl Runner {
         command
     }
 
-    /// Nothing of who runs this: cargo's variables would be seen by some tests.
+    /// Variables without those of the caller: cargo's variables would be seen by some tests.
     fn variables(&self, scratch: &Path) -> [(&'static str, PathBuf); 4] {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let home = std::env::var_os("HOME").unwrap_or_else(|| "/".into());

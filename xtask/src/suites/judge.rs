@@ -10,7 +10,7 @@ use super::pool;
 
 /// Number of runs of a program in a mode in which a case differed.
 const TRIES: usize = 3;
-/// So many programs run at once when what differed is tried again.
+/// Number of programs that run at once when what differed is tried again.
 const JOBS_AGAIN: usize = 2;
 /// Result of a case that is in no report.
 const ABSENT: &str = "absent";
@@ -41,7 +41,7 @@ pub(super) enum Verdict {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Case {
     pub name: String,
-    /// Of all runs. More than one: it is not the same each time.
+    /// Outcomes of all bare runs. More than one: it is not the same each time.
     pub bare: BTreeSet<String>,
     pub modes: BTreeMap<Mode, Verdict>,
 }
@@ -69,7 +69,7 @@ pub(super) fn judge(
             eprintln!("==> {suite}: {} of {}", index + 1, programs.len());
         }
         if until.is_some_and(|until| Instant::now() > until) {
-            return Judged::left_out(program, "time was over");
+            return Judged::left_out(program, "the time limit of the suite was reached");
         }
         first(runner, program, modes)
     });
@@ -92,7 +92,7 @@ fn first(runner: &Runner, program: &Program, modes: &[Mode]) -> Judged {
     let name = program.name.clone();
     let mut bare = vec![runner.run(program, None, program.limit)];
     if bare[0].outcome.get(&name).is_some_and(|end| end == TIME_LIMIT) {
-        return Judged::left_out(program, "does not end in time bare");
+        return Judged::left_out(program, "does not end within its time limit bare");
     }
     let limit = limit(program, &bare);
     let run = |mode: &Mode| (*mode, vec![runner.run(program, Some(*mode), limit)]);
@@ -181,7 +181,8 @@ fn came_to(outcome: &Outcome, name: &str) -> String {
 }
 
 /// The lines of an output in order of the alphabet, without `keeptime`'s and without numbers: of
-/// threads, nobody knows who writes first, and addresses and process ids are not the same.
+/// threads, the order of their output is not determined, and addresses and process ids are not the
+/// same.
 fn shown(output: &str) -> Vec<String> {
     let lines = output.lines().map(|line| line.split(SAID).next().unwrap_or_default());
     let lines = lines.filter(|line| !line.is_empty());

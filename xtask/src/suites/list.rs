@@ -115,7 +115,7 @@ impl List<'_> {
             ("keeptime", self.keeptime.to_owned()),
             ("ran", format!("{} programs, {cases} cases, {} s", self.ran().count(), self.seconds)),
             ("bare", ends.collect::<Vec<_>>().join(", ")),
-            ("unsteady", format!("{unsteady} cases that are not the same bare each time")),
+            ("unsteady", format!("{unsteady} cases whose bare outcome differs from run to run")),
         ];
         for (word, what) in lines {
             let _ = writeln!(text, "{word:<9} {what}");
@@ -278,7 +278,7 @@ fn sums(said: &[Vec<String>]) -> BTreeMap<String, Sum> {
     };
     for lines in said {
         if lines.is_empty() {
-            add("programs after which nothing was said".into(), 1);
+            add("programs without a message of keeptime at their end".into(), 1);
         }
         if lines.iter().any(|line| line.contains("did not load the library")) {
             add("programs did not load the library".into(), 1);
@@ -333,7 +333,7 @@ mod tests {
             ("left alone: mutexes in use", 1, 1),
             ("left alone: robust mutexes", 7, 2),
             ("lost", 2, 1),
-            ("programs after which nothing was said", 1, 1),
+            ("programs without a message of keeptime at their end", 1, 1),
             ("programs did not load the library", 1, 1),
             ("records", 42, 2),
         ];

@@ -138,7 +138,7 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// All programs that a folder and those below it hold.
+/// All programs in a folder and in those below it.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();

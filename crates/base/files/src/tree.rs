@@ -1,4 +1,4 @@
-//! From text to a tree whose every key and value knows its line and column.
+//! Parser from text to a tree whose every key and value knows its line and column.
 //!
 //! The events of the YAML parser are folded with an explicit stack, so that a hostile file can
 //! exhaust neither the call stack ([`MAX_DEPTH`]) nor, by aliases of aliases, the memory
@@ -60,9 +60,9 @@ pub(crate) struct Entry {
 /// One step of the path to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// To the value of a key.
+    /// Step to the value of a key.
     Key(&'a str),
-    /// To an item of a list, from 0.
+    /// Step to an item of a list, from 0.
     Index(usize),
 }
 
@@ -259,7 +259,7 @@ fn scan_error(file: &str, scan: &ScanError) -> Error {
 struct Open {
     node: Node,
     anchor: usize,
-    /// In a mapping: the key that waits for its value.
+    /// Key of a mapping that waits for its value.
     key: Option<(String, Mark)>,
     /// Its variant, if a tag names one.
     tag: Option<String>,
@@ -311,11 +311,13 @@ impl<'f> Builder<'f> {
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(open) => self.place(tagged(open.node, open.tag), open.anchor),
-                None => Err(error(self.file, at, "a list or mapping ends that never began")),
+                None => {
+                    Err(error(self.file, at, "the end of a list or mapping without its beginning"))
+                }
             },
             Event::Alias(anchor) => self.alias(at, anchor),
             Event::DocumentStart(_) if self.root.is_some() => {
-                Err(error(self.file, at, "a second document; a file has only one"))
+                Err(error(self.file, at, "a second document; expected one document in the file"))
             }
             _ => Ok(()),
         }
@@ -324,7 +326,7 @@ impl<'f> Builder<'f> {
     fn count(&mut self, nodes: usize, at: Mark) -> Result<(), Error> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > MAX_NODES {
-            let message = format!("more than {MAX_NODES} values, aliases expanded");
+            let message = format!("more than {MAX_NODES} values after the expansion of aliases");
             return Err(error(self.file, at, message));
         }
         Ok(())
@@ -347,7 +349,7 @@ impl<'f> Builder<'f> {
 
     fn alias(&mut self, at: Mark, anchor: usize) -> Result<(), Error> {
         let Some((node, nodes)) = self.anchors.get(&anchor) else {
-            return Err(error(self.file, at, "an alias to an anchor that is still open"));
+            return Err(error(self.file, at, "an alias inside the value of its own anchor"));
         };
         let (node, nodes) = (node.clone(), *nodes);
         if self.open.len() + depth(&node) > MAX_DEPTH {
@@ -389,11 +391,8 @@ fn new_key(file: &str, entries: &[Entry], node: Node) -> Result<(String, Mark), 
         return Err(error(file, node.mark, format!("more than {MAX_KEYS} keys in one mapping")));
     }
     if let Some(first) = entries.iter().find(|entry| entry.key == text) {
-        let message = format!(
-            "the key {} stands twice; first in line {}",
-            shorten(&text),
-            first.key_mark.line
-        );
+        let message =
+            format!("duplicate key {}; first on line {}", shorten(&text), first.key_mark.line);
         return Err(error(file, node.mark, message));
     }
     Ok((text, node.mark))

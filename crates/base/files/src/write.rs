@@ -73,7 +73,7 @@ fn is_list_of_mappings(value: &Value) -> bool {
     value.as_array().is_some_and(|items| items.first().is_some_and(Value::is_object))
 }
 
-/// One line per entry, or more.
+/// Returns a mapping as text, with one or more lines per entry.
 fn block(map: &Map<String, Value>, indent: usize) -> String {
     present(map).map(|(key, value)| entry(key, value, indent)).collect()
 }
@@ -151,7 +151,7 @@ fn is_plain(text: &str) -> bool {
         && !WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// In double quotes, with everything escaped that does not show.
+/// Returns the text in double quotes, with all invisible characters escaped.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -26,7 +26,7 @@ pub enum Fault {
     #[error("it begins or ends with a space")]
     OuterSpace,
     /// A character that cannot be seen.
-    #[error("U+{:04X} at byte {at} cannot be seen", *.found as u32)]
+    #[error("invisible character U+{:04X} at byte {at}", *.found as u32)]
     Invisible {
         /// The character.
         found: char,
@@ -159,6 +159,6 @@ mod tests {
             assert_eq!(clean(&name), "a\u{fffd}b");
         }
         let fault = check("a\u{202e}").unwrap_err().to_string();
-        assert_eq!(fault, "U+202E at byte 1 cannot be seen");
+        assert_eq!(fault, "invisible character U+202E at byte 1");
     }
 }

@@ -1,7 +1,7 @@
 //! Keeps cores from idling.
 //!
 //! A core that idles sleeps, ever deeper, and in a virtual machine it goes back to the host: waking
-//! up takes tens of microseconds then. A thread that runs only when nobody else wants the core
+//! up takes tens of microseconds then. A thread that runs only when no other thread wants the core
 //! prevents that. It gives way to every other thread at once.
 
 use crate::thread;

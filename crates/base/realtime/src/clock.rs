@@ -42,7 +42,7 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds of `CLOCK_REALTIME`: since 1970, as whoever set the clock believes.
+/// Nanoseconds of `CLOCK_REALTIME`: since 1970, as far as the clock was set correctly.
 pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }

@@ -1,5 +1,6 @@
 //! The means that a thread needs to run on time: a priority, a core, a clock, a lock that hands its
-//! holder the priority of whoever waits, work of a known length, and a core that does not sleep.
+//! holder the priority of the waiting threads, work of a known length, and a core that does not
+//! sleep.
 //!
 //! The principal types are [`thread::Scheduling`] (who runs first on a core), [`mutex::PiMutex`]
 //! (the priority-inheritance lock) and [`work::Calibration`] (how many iterations last how

@@ -10,7 +10,7 @@ use crate::clock::monotonic_ns;
 /// Share of each period for which the kernel lets real-time threads run.
 ///
 /// There are two mechanisms, and a kernel can have both. Throttling stops all real-time threads of
-/// a core for the rest of the period, whether or not anybody else wants it. The fair server runs
+/// a core for the rest of the period, whether or not another thread wants it. The fair server runs
 /// ordinary threads ahead of real-time ones, and only if they have starved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtLimits {

@@ -22,7 +22,8 @@ pub struct MemoryGroup {
 struct Files {
     limits: &'static [&'static str],
     used: &'static str,
-    /// In `memory.stat`: what the kernel takes back before the group is full.
+    /// Counters of `memory.stat` that count memory which the kernel takes back before the group is
+    /// full.
     reclaimable: &'static [&'static str],
 }
 

@@ -41,7 +41,7 @@ impl<T> PiMutex<T> {
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         let attributes = attributes.as_mut_ptr();
         // SAFETY: the attributes are initialised by the first call before any other uses them, and
-        // destroyed once; the mutex is initialised at its final, boxed address, before anyone
+        // destroyed once; the mutex is initialised at its final, boxed address, before any thread
         // else can know it.
         unsafe {
             check("pthread_mutexattr_init", libc::pthread_mutexattr_init(attributes));
@@ -74,14 +74,15 @@ impl<T> PiMutex<T> {
         PiGuard { mutex: self, not_send: PhantomData }
     }
 
-    /// As [`PiMutex::lock`], for a thread of the ordinary policy beside threads of real-time
-    /// priority: it has the `SCHED_FIFO` priority `ceiling` while it waits for the lock and while it
-    /// holds it, and the ordinary policy again as soon as it has let it go (the immediate priority
-    /// ceiling protocol). `None`, or a priority that the system refuses: nothing but `lock`.
+    /// Locks as [`PiMutex::lock`] does, for a thread of the ordinary policy beside threads of
+    /// real-time priority: the thread has the `SCHED_FIFO` priority `ceiling` while it waits for
+    /// the lock and while it holds it, and the ordinary policy again after the release (the
+    /// immediate priority ceiling protocol). `None`, or a priority that the system refuses: the
+    /// same as `lock`.
     ///
     /// Inheritance is not enough for such a thread. A lock that becomes free is promised to the first
     /// thread that waits for it. If that is an ordinary one whose core a busy thread keeps, those of
-    /// real-time priority take the lock nevertheless, so that nobody's priority is inherited; but
+    /// real-time priority take the lock nevertheless, so that no priority is inherited; but
     /// all other ordinary ones wait behind it. A ceiling above the priorities of all that have the
     /// thread's core lets it run at once, for as long as it holds the lock.
     ///
@@ -93,7 +94,7 @@ impl<T> PiMutex<T> {
         CeilingGuard { guard: self.lock(), _raised: raised }
     }
 
-    /// The value, without locking: `&mut self` proves that nobody else can hold the lock.
+    /// The value, without locking: `&mut self` proves that no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -142,7 +143,7 @@ impl<T> Deref for PiGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard exists only while its thread holds the mutex, so nobody else has a
+        // SAFETY: the guard exists only while its thread holds the mutex, so no other code has a
         // reference to the value.
         unsafe { &*self.mutex.value.get() }
     }
@@ -192,7 +193,7 @@ struct Raised(bool);
 impl Drop for Raised {
     fn drop(&mut self) {
         if self.0 {
-            // Nobody is refused less than he has.
+            // No thread is refused a priority below its own.
             let _ = set_policy(Scheduling::Normal);
         }
     }

@@ -11,6 +11,6 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 pub fn die_with(parent: i32) -> Result<(), Error> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let alive = getppid().is_some_and(|pid| pid.as_raw_pid() == parent);
-    let gone = || Error::new(ErrorKind::NotFound, "the starting process is gone");
+    let gone = || Error::new(ErrorKind::NotFound, "the parent process has ended");
     if alive { Ok(()) } else { Err(gone()) }
 }

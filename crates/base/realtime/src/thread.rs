@@ -1,7 +1,7 @@
 //! Scheduling of the calling thread: policy, cores, name, and memory that stays resident.
 //!
 //! Every function but [`pin_other`] acts on the thread that calls it, so that a thread sets itself
-//! up as the first thing it does and nobody needs its handle.
+//! up as the first thing it does and no other thread needs its handle.
 
 use rustix::process::{Pid, Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -44,7 +44,7 @@ pub fn set_policy(policy: Scheduling) -> Result<(), Error> {
     }
 }
 
-/// Has the calling thread run only when nobody else wants its core (`SCHED_IDLE`).
+/// Makes the calling thread run only when no other thread wants its core (`SCHED_IDLE`).
 ///
 /// # Errors
 /// [`Error::Os`] with the kernel's reason.
@@ -116,7 +116,7 @@ pub fn pin(cores: &[usize]) -> Result<(), Error> {
     pin_to(None, cores)
 }
 
-/// As [`pin`], another thread of this process, by the number that the kernel gave it ([`id`]).
+/// Pins another thread of this process, as [`pin`] does, by the kernel's thread number ([`id`]).
 ///
 /// A thread that is ready on a core which a more urgent one keeps goes to the others at once.
 ///

@@ -6,7 +6,7 @@
 //!
 //! The measurement takes many samples of about 50 us of the thread's processor time, so that
 //! preemption by other threads does not count. What remains is disturbance that the kernel does
-//! not subtract: interrupts, cold caches, a sibling hyper-thread, a hypervisor that runs somebody
+//! not subtract: interrupts, cold caches, a sibling hyper-thread, a hypervisor that runs something
 //! else. It only ever makes samples longer, so the median stands for the undisturbed speed as long
 //! as half of the samples are, and [`Calibration::spread`] says how far they were apart. The
 //! minimum is not used: it is the speed of the highest turbo clock, which does not last.

@@ -11,7 +11,7 @@
 //! to `PENDING` before it sends the request. The server writes the outcome, swaps the state to
 //! `DONE`, and wakes the client only if the swap returned `WAITING`. A client that wants to
 //! sleep exchanges `PENDING` for `WAITING` and sleeps while the word is `WAITING`: if the
-//! completion came first, the exchange fails and nobody sleeps; if it comes after, the swap sees
+//! completion came first, the exchange fails and no thread sleeps; if it comes after, the swap sees
 //! `WAITING` and wakes. A client that spins only reads.
 //!
 //! Several parties of the server may want to end the same request (the device that finished it,

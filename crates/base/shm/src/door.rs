@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Connections that wait to be accepted. Enough for a crowd that starts at once, and few enough
-/// that whoever waits for a place in the queue does not wait long in it.
+/// that a client does not wait long for a place in the queue.
 const BACKLOG: i32 = 256;
 
 /// Longest path of a socket.
@@ -31,7 +31,7 @@ const MOST_PATH: usize = 107;
 /// A listening socket at a path, removed when this goes, if it is still there.
 #[derive(Debug)]
 pub struct ServiceSocket {
-    /// It accepts connections, and never blocks.
+    /// The listening socket, which never blocks.
     socket: Socket,
     path: PathBuf,
     /// Status of the file that was made there.
@@ -54,7 +54,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// So many connections of a user in a second; 64 of them unfinished, and 192 of all users.
+    /// Limits of this number of connections of a user per second; 64 unfinished connections of a
+    /// user, and 192 of all users.
     pub fn paced(connects_per_second: u32) -> Limits {
         Limits { connects_per_second, unfinished_per_user: 64, unfinished: 192 }
     }
@@ -71,19 +72,24 @@ pub enum Closed {
     },
     /// There is something that is no socket.
     #[error(
-        "there is a file that is no socket, which is not replaced: remove it, or name another path"
+        "found a file that is not a socket, expected a socket or no file: remove the file, or \
+         choose another path"
     )]
     NoSocket,
     /// The lock file beside the socket cannot be trusted.
-    #[error("the lock file beside it (.lock) is not used: {found}; expected a file of this user")]
+    #[error(
+        "lock file beside the socket (.lock): found {found}, expected a regular file of this user \
+         with one link"
+    )]
     Lock {
         /// The fault that was found.
         found: &'static str,
     },
     /// The file system has no access lists.
     #[error(
-        "its file system has no access lists, which several groups, or users besides the owner, \
-         need; expected one group, or a socket elsewhere, such as under /run"
+        "the file system has no POSIX access control lists, which more than one group, or users \
+         besides the owner, need: allow one group only, or put the socket elsewhere, such as under \
+         /run"
     )]
     NoAccessList,
     /// A call failed.
@@ -110,8 +116,9 @@ fn io(call: &'static str) -> impl Fn(IoError) -> Closed {
 
 impl ServiceSocket {
     /// Opens the door; the folder is made if it is missing. The socket gets its group and its
-    /// permissions under another name, before anybody can connect, and then its own name, so that
-    /// nobody finds it half-open. One that a dead process left is replaced; nothing else is.
+    /// permissions under another name, before any client can connect, and then its own name, so
+    /// that no client finds it half-open. One that a dead process left is replaced; nothing else
+    /// is.
     ///
     /// # Errors
     /// [`Closed::InUse`] when another process listens there or is about to, [`Closed::NoSocket`]
@@ -201,7 +208,7 @@ fn is_socket(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::Socket
 }
 
-/// Only a socket at which nobody listens may be replaced. That of a program which does not know
+/// Only a socket at which no process listens may be replaced. That of a program which does not know
 /// of the lock file answers: a queue that is full, or a socket of another type, is in use too.
 fn check_replaceable(path: &Path) -> Result<(), Closed> {
     match named(path) {
@@ -219,7 +226,7 @@ fn check_replaceable(path: &Path) -> Result<(), Closed> {
 
 impl Drop for ServiceSocket {
     fn drop(&mut self) {
-        // A file that somebody else put there meanwhile stays.
+        // A file that another process put there meanwhile stays.
         if named(&self.path).is_ok_and(|found| same(&found, &self.made)) {
             let _ = std::fs::remove_file(&self.path);
         }

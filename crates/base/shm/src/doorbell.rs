@@ -2,7 +2,7 @@
 //!
 //! A doorbell is an event counter that each session has for itself. A word of shared memory that
 //! all clients can write would let one client swallow another's wake-up; a counter of the kernel
-//! cannot be rung for somebody else. The server watches all doorbells edge-triggered in one
+//! cannot be rung for another session. The server watches all doorbells edge-triggered in one
 //! epoll set and never reads them: each ring is an edge, whatever the counter says.
 
 use crate::Error;

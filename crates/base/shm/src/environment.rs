@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The socket `NAME.sock` of a server of this user's whom nobody tells another one: in
-/// `/run/keeptime` for root, otherwise in `$XDG_RUNTIME_DIR/keeptime`, where an unset variable means
-/// `/run/user/UID`.
+/// Default path of the socket `NAME.sock` of a server of this user: in `/run/keeptime` for root,
+/// otherwise in `$XDG_RUNTIME_DIR/keeptime`, where an unset variable means `/run/user/UID`.
 pub fn own_socket(name: &str) -> PathBuf {
     let is_root = rustix::process::geteuid().is_root();
     socket_in(if is_root { Path::new("/run").to_owned() } else { runtime_folder() }, name)
@@ -33,8 +32,8 @@ fn runtime_folder() -> PathBuf {
 
 /// The value of an environment variable; None if it is not set or empty.
 ///
-/// Also None in a program that has rights which whoever started it has not: set-user-id,
-/// set-group-id, or with capabilities of its file. Its environment is that of somebody with fewer
+/// Also None in a program that has rights that its parent process does not have: set-user-id,
+/// set-group-id, or with capabilities of its file. Its environment comes from a user with fewer
 /// rights, who could name a server of his own there.
 pub fn variable(name: &str) -> Option<OsString> {
     if has_more_rights() {

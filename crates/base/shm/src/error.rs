@@ -22,7 +22,7 @@ pub enum Error {
         limit: usize,
     },
     /// A peer's segment is smaller than the peer said.
-    #[error("the segment holds {actual} bytes, {said} bytes were announced")]
+    #[error("the segment has {actual} bytes, expected the announced {said} bytes")]
     SegmentTooSmall {
         /// Size found.
         actual: u64,
@@ -47,7 +47,7 @@ pub enum Error {
         page_bytes: u64,
     },
     /// A segment of no bytes or of an impossible size was asked for.
-    #[error("a segment cannot have {size} bytes")]
+    #[error("segment size: found {size} bytes, expected 1 to 2^63 - 1")]
     BadSize {
         /// Size asked for.
         size: u64,

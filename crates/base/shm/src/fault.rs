@@ -2,14 +2,14 @@
 //!
 //! A peer can take the pages of a memory file away again that it has passed on: seals keep the
 //! file from shrinking, not from having a hole. The kernel fills a hole with a new page when it is
-//! touched; where it has none, whoever touches it gets SIGBUS. The same signal comes for a page
-//! that the hardware has lost. A process that maps the memory of others must not end for that.
+//! touched; where it has none, a thread that touches it gets SIGBUS. The same signal comes for a
+//! page that the hardware has lost. A process that maps the memory of others must not end for that.
 //!
 //! So each mapping of such memory ([`Segment::map_guarded`](crate::Segment::map_guarded)) stands
 //! in a table. The handler of SIGBUS looks the address up there. It puts zeroed private memory in
 //! place of the lost pages, so that the interrupted access goes on, marks the mapping as broken
 //! ([`Mapping::is_broken`](crate::Mapping::is_broken)), and rings the mapping's bell. What was
-//! computed from then on is worthless, and nobody but the owner of the memory is harmed; whoever
+//! computed from then on is worthless, and only the owner of the memory is harmed; a program that
 //! hears the bell ends the peer. Any other SIGBUS goes where it went before.
 //!
 //! The handler allocates nothing, takes no lock and leaves `errno` alone: it reads the table
@@ -185,7 +185,7 @@ fn replace(range: &Range, found: Found, address: u64) -> bool {
     let flags = rustix::mm::MapFlags::PRIVATE | rustix::mm::MapFlags::FIXED;
     // SAFETY: `begin..begin + length` lies in the mapping that stands in the table and that the
     // interrupted thread keeps alive; `begin` is a page's first byte, since the mapping's base
-    // and REPLACED are multiples of the page. Whoever reads there expects any bytes.
+    // and REPLACED are multiples of the page. Readers of this memory expect any bytes.
     let mapped =
         unsafe { rustix::mm::mmap_anonymous(begin as *mut libc::c_void, length, access, flags) };
     if mapped.is_err() {

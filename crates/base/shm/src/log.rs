@@ -36,8 +36,8 @@
 //!   while the process' unused memory is unmapped ([`mapping`]).
 //!   A handler that interrupts an append for so long that the whole log turns over may spoil one
 //!   entry of the chunk's next owner, whose tag shows it.
-//! - A thread that dies half-way leaves a slot without its tag, and an open chunk. Whoever knows
-//!   that the thread is dead closes it ([`Log::close_dead`]), or adopts the rest.
+//! - A thread that dies half-way leaves a slot without its tag, and an open chunk. A reader that
+//!   knows that the thread is dead closes it ([`Log::close_dead`]), or adopts the rest.
 //! - [`Log::read`] may run at any time beside writers. It believes nothing: a chunk that was
 //!   reused meanwhile is left out, and so is a slot that is not whole.
 
@@ -134,9 +134,9 @@ impl Mark {
 /// Entries that a full log keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Those that came first; later ones are counted as lost.
+    /// The first entries; later ones are counted as lost.
     First,
-    /// Those that came last; the oldest chunks are given again.
+    /// The last entries; the oldest chunks are reused.
     Last,
 }
 
@@ -321,7 +321,7 @@ impl Log {
             }
             let Some(fresh) = self.new_place(cursor, writer, full) else { break };
             interrupt::here();
-            // Relaxed: only this thread reads them, and whoever takes the chunk after it.
+            // Relaxed: only this thread reads them, and the thread that takes the chunk after it.
             let chunk = self.chunk(fresh.chunk());
             chunk.start.store(fresh.slot(), Ordering::Relaxed);
             chunk.marks.fetch_add(1, Ordering::Relaxed);
@@ -341,7 +341,7 @@ impl Log {
         false
     }
 
-    /// A slot of a chunk that nobody else writes, with at least one more after it.
+    /// A slot of a chunk that no other thread writes, with at least one more after it.
     fn new_place(&self, cursor: &Cursor, writer: Writer, full: CursorPlace) -> Option<CursorPlace> {
         let claim = || self.claim(writer);
         let adopt = || self.adopt(cursor, writer);
@@ -354,7 +354,7 @@ impl Log {
 
     /// Returns the mark of the cursor's next segment, when the cursor leaves a full chunk.
     fn mark(&self, cursor: &Cursor, writer: Writer, full: CursorPlace) -> Mark {
-        // Relaxed: a number that nobody else has.
+        // Relaxed: a number that no other thread has.
         let number = || self.head().cursors.fetch_add(1, Ordering::Relaxed) as u32;
         let first = Mark { writer, cursor: cursor.number(number), sequence: 0, before: 0 };
         if full.chunk() == 0 {
@@ -384,7 +384,7 @@ impl Log {
         }
     }
 
-    /// The beginning of a chunk that nobody writes.
+    /// The beginning of a chunk that no thread writes.
     fn claim(&self, writer: Writer) -> Option<CursorPlace> {
         let head = self.head();
         for _ in 0..ATTEMPTS {

@@ -1,6 +1,6 @@
 //! Bytes that a peer may write at any time.
 //!
-//! **Rule:** nobody forms a `&[u8]` or `&mut [u8]` to such bytes. [`PeerSlice`] copies in and
+//! **Rule:** no code forms a `&[u8]` or `&mut [u8]` to such bytes. [`PeerSlice`] copies in and
 //! out, word by word through relaxed atomics, so that a peer that scribbles during the copy
 //! costs a torn copy and nothing else. Every range is checked against the slice's own length,
 //! and a slice holds its mapping alive.

@@ -7,7 +7,7 @@
     HeadPublishedRelaxed,
     /// The waiter announces itself by a plain store, over a completion that came in between.
     WaiterOverwritesState,
-    /// The completer publishes without looking whether somebody sleeps.
+    /// The completer publishes without looking whether a thread sleeps.
     NoWake,
     /// Two parties may both find that they are the one to complete a request.
     RightTakenTwice,

@@ -20,7 +20,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the other end of a connected socket. Allocates nothing, and leaves `errno` alone.
+    /// Returns the credentials of the other end of a connected socket. Allocates nothing, and
+    /// leaves `errno` alone.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -77,7 +78,7 @@ pub struct Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// Its process has no number here.
-    #[error("its process lives in a process-id namespace that cannot be seen from here")]
+    #[error("the process is in a process-id namespace that is not visible from here")]
     Unseen,
     /// A call failed.
     #[error("getsockopt: {0}")]
@@ -120,12 +121,12 @@ fn socket_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     const SO_PEERPIDFD: i32 = 77;
     let mut fd: i32 = -1;
     option(socket, SO_PEERPIDFD, &mut fd).ok()?;
-    // SAFETY: on success the kernel has made a new descriptor that nobody else owns.
+    // SAFETY: on success the kernel has made a new descriptor that no other code owns.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// By its number, which a successor could have by now. But then the process that connected is
-/// gone, and its socket has hung up unless it gave it away.
+/// Opens the process by its number, which a successor could have by now. But then the process that
+/// connected has ended, and its socket has hung up unless it gave it away.
 fn pidfd_of_waiting(socket: BorrowedFd<'_>, pid: Pid) -> Result<OwnedFd, Errno> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let process = pidfd_open(pid, PidfdFlags::NONBLOCK)?;

@@ -1,7 +1,7 @@
 //! Memory segments that can be passed to another process, and their mappings.
 //!
 //! A segment is an anonymous memory file of fixed size. It is sealed against shrinking, growing
-//! and further sealing before anybody else sees it, so that a mapping of it can never fault
+//! and further sealing before any other process sees it, so that a mapping of it can never fault
 //! because the other side cut the file short. A segment that comes from a peer is accepted only
 //! when the seals are there, the file is as large as the peer said, and it lies in ordinary shared
 //! memory: a file of huge pages can be sealed too, but a page of it that the peer takes away does
@@ -37,7 +37,7 @@ impl Segment {
         }
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create(name, flags).map_err(Error::system("memfd_create"))?;
-        // Nobody but the owner may open it through /proc.
+        // Only the owner may open it through /proc.
         rustix::fs::fchmod(&fd, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
             .map_err(Error::system("fchmod"))?;
         rustix::fs::ftruncate(&fd, size as u64).map_err(Error::system("ftruncate"))?;
@@ -152,7 +152,7 @@ pub struct Mapping {
     fd: OwnedFd,
     /// [`Segment::cost_bytes`].
     cost_bytes: u64,
-    /// For memory that a peer owns.
+    /// Guard of memory that a peer owns.
     guard: Option<Guard>,
 }
 

@@ -46,7 +46,7 @@ impl Socket {
     }
 
     /// Connects to a server's socket. While the server's queue is full, the kernel lets this
-    /// thread sleep, and wakes one of those that do whenever the server has accepted somebody.
+    /// thread sleep, and wakes one of those that do whenever the server has accepted a client.
     ///
     /// Allocates nothing if the path has fewer than 256 bytes, and leaves `errno` alone.
     ///
@@ -173,7 +173,8 @@ impl AsFd for Socket {
     }
 }
 
-/// For how long a connect waits for a place in the server's queue; nothing else waits by this.
+/// Sets the longest time for which a connect waits for a place in the server's queue; no other call
+/// waits by this.
 fn wait_in_connect(socket: &OwnedFd, patience: Duration) -> Result<(), Errno> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     let waits = patience >= Duration::from_micros(1);

@@ -53,7 +53,7 @@ pub fn write(
 }
 
 /// Exit status of a program whose answer this is: 2 after an error, which is written with the
-/// program's name before it, unless whoever reads its output has closed the pipe.
+/// program's name before it, unless the reader of its output has closed the pipe.
 pub fn status(program: &str, answer: anyhow::Result<ExitCode>) -> ExitCode {
     answer.unwrap_or_else(|error| {
         if !is_broken_pipe(&error) {

@@ -34,7 +34,7 @@ impl Steps {
         Steps { what, bar: bar(0, template), told: Mutex::new(None) }
     }
 
-    /// So many of all steps are done.
+    /// Shows that `done` of `all` steps are done.
     pub fn at(&self, done: u64, all: u64, message: &str) {
         self.bar.set_length(all);
         self.bar.set_position(done);

@@ -19,7 +19,8 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// One that the only participant of a domain has matched with its built-in endpoints.
+    /// Creates an attacker that the only participant of a domain has matched with its built-in
+    /// endpoints.
     pub fn new(domain: u16, number: u8) -> Attacker {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = |participant: u16| 7410 + 250 * domain + 2 * participant;
@@ -40,7 +41,7 @@ impl Attacker {
         attacker
     }
 
-    /// Says that a participant of this prefix is where this one is.
+    /// Announces a participant of this prefix at this one's address.
     pub fn announce(&self, prefix: [u8; 12]) {
         let port = self.socket.local_addr().unwrap().port();
         let mut locator = [1u32.to_le_bytes(), u32::from(port).to_le_bytes()].concat();
@@ -88,7 +89,7 @@ impl Attacker {
         }
     }
 
-    /// Asks for an answer, and waits for it: all that was sent before is handled then.
+    /// Requests an answer and waits for it: everything that was sent before has been handled then.
     fn ask(&mut self) -> bool {
         self.asked += 1;
         let ids = self.ids(self.prefix, 0);
@@ -114,7 +115,7 @@ impl Attacker {
         for sent in 0..packets {
             let mut ids = self.ids(prefix, random.below(3));
             if random.below(4) == 0 {
-                // One that nobody knows; what is kept of it is for ever.
+                // An unknown participant; what is kept of it is kept for ever.
                 ids.remote[..8].copy_from_slice(&random.next().to_le_bytes());
             }
             match random.below(20) {

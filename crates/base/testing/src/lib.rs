@@ -1,6 +1,6 @@
-//! For tests alone: waiting for events, hostile inputs, and what cargo builds for none of them. A
-//! library that no test links to and the program of another package are built on first use, with the
-//! profile of the test, into the same folder.
+//! Helpers of tests: waiting for events, hostile inputs, and builds of libraries and programs that
+//! cargo does not build for a test. A library that no test links to and the program of another
+//! package are built on first use, with the profile of the test, into the same folder.
 #![forbid(unsafe_code)]
 
 pub mod attacker;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Limit of each wait for an event. It ends a hang and tests nothing: no wait that goes well takes
 /// a hundredth of it on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
-/// So often in a row a wait asks again at once. Then it sleeps between two looks.
+/// Number of times in a row that a wait asks again at once. Then it sleeps between two looks.
 const EAGER: u32 = 200;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 

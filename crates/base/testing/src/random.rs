@@ -23,7 +23,7 @@ impl Random {
         ((self.next() >> 32) as usize) % limit
     }
 
-    /// Up to `limit` random bytes.
+    /// Returns up to `limit` random bytes.
     pub fn bytes(&mut self, limit: usize) -> Vec<u8> {
         let length = self.below(limit + 1);
         (0..length).map(|_| (self.next() >> 32) as u8).collect()

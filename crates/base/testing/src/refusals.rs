@@ -48,7 +48,7 @@ pub const REFUSALS: [Refusal; 17] = [
 ];
 
 impl Refusal {
-    /// As `refuse.c` takes it.
+    /// Returns the rule in the form that `refuse.c` reads.
     pub fn rule(&self) -> String {
         let (number, error) = (self.number, self.error);
         match self.argument {

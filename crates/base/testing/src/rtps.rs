@@ -29,7 +29,7 @@ pub fn submessage(kind: u8, flags: u8, body: &[u8]) -> Vec<u8> {
     [[kind, flags | 1, length[0], length[1]].as_slice(), body].concat()
 }
 
-/// As RTPS writes a number: the high word first.
+/// Encodes a number as RTPS does: the high word first.
 pub fn number(number: i64) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&((number >> 32) as i32).to_le_bytes());

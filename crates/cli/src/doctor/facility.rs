@@ -23,7 +23,7 @@ const FACILITIES: [Facility; 5] = [
     },
     Facility {
         name: "inheritance futex",
-        works: "A lock's holder can run at the priority of whoever waits for it.",
+        works: "A lock's holder can run at the priority of the threads that wait for it.",
         without: "A thread of middle priority can keep an urgent one waiting without bound.",
         probe: lock_inheritance_futex,
     },

@@ -40,12 +40,14 @@ fn judge(said: &Value) -> Check {
     let reasons = said["trace"]["tier_reasons"].as_array().into_iter().flatten();
     let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
     let (state, means) = match tier {
-        "scheduler" => {
-            (State::Ok, "keeptime run records who ran instead of a thread, and who woke it.")
-        }
+        "scheduler" => (
+            State::Ok,
+            "keeptime run records the thread that ran instead of another, and the one \
+             that woke it.",
+        ),
         "switches" => (
             State::Limited,
-            "keeptime run records when a thread was off its processor, and not who ran instead.",
+            "keeptime run records when a thread was off its processor, but not what ran instead.",
         ),
         _ => (
             State::Limited,

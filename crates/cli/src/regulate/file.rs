@@ -139,7 +139,7 @@ mod tests {
             ("fair: scx\n", ":1:7: fair: found \"scx\", expected auto, bpf, user, none"),
             ("attention: ear\n", ":1:12: attention: found \"ear\", expected bell or look"),
             ("fair: [1, 2]\n", ":1:7: fair: found [\"1\", \"2\"], expected auto, bpf"),
-            ("fair: 1\nfair: 2\n", ":2:1: the key \"fair\" stands twice; first in line 1"),
+            ("fair: 1\nfair: 2\n", ":2:1: duplicate key \"fair\"; first on line 1"),
             ("cores: {a: 1}\n", ":1:8: cores: found a mapping, expected a list"),
             (
                 "[1, 2]\n",

@@ -21,10 +21,10 @@ fn parse(name: &str) -> Result<Load, String> {
     found.ok_or_else(|| format!("expected one of {}", Load::ALL.map(Load::name).join(", ")))
 }
 
-/// Is the load.
+/// Runs the load.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.load.run(args.core, || {
-        // Whoever does not read it has ended.
+        // A parent that does not read it has ended.
         let _ = writeln!(std::io::stdout(), "begins");
     })?;
     Ok(ExitCode::SUCCESS)
@@ -36,7 +36,7 @@ pub(crate) struct Running(Child);
 impl Running {
     /// Starts one, and waits until it is on its core.
     pub(crate) fn start(load: Load, core: usize) -> anyhow::Result<Running> {
-        let program = std::env::current_exe().context("where is this program?")?;
+        let program = std::env::current_exe().context("this program's own file")?;
         let mut command = Command::new(program);
         command.args(["regulate-load", load.name(), &core.to_string()]).stdout(Stdio::piped());
         let failed = || format!("cannot start the load {:?} on core {core}", load.name());

@@ -1,4 +1,5 @@
-//! That cores were not regulated although the lock was held: said when it happens, and at the end.
+//! Losses, in which cores were not regulated although the lock was held: logged when they happen,
+//! and at the end.
 
 use bandwidth::regulator::{Loss, Statistics};
 
@@ -35,7 +36,7 @@ fn event(loss: &Loss) -> (&'static str, u64) {
     }
 }
 
-/// For the totals: what was lost, and who was in the way.
+/// Losses and hindrances for the totals.
 pub(super) fn text(statistics: &Statistics) -> String {
     let lost = statistics.losses().into_iter().map(|loss| format!("not regulated: {loss}\n"));
     let hindered = statistics.hindrances().into_iter().map(|hindrance| hindrance + "\n");

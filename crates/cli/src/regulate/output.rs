@@ -42,8 +42,8 @@ pub(super) fn announce(settings: &Settings, chosen: &Chosen, restored: usize, lo
     }
     if restored > 0 {
         log.say(&format!(
-            "{restored} threads that a killed regulator had left under \
-             SCHED_IDLE or SCHED_EXT are as they were"
+            "scheduling policy restored of {restored} threads that a killed regulator had left \
+             under SCHED_IDLE or SCHED_EXT"
         ));
     }
     if matches!(config.budget, Budget::Share(share) if share < 1.0 - CORE_LIMIT) {
@@ -61,8 +61,8 @@ fn limit_note() -> String {
             limits.runtime_us, limits.period_us
         ),
         (false, Some(server)) if server.runtime_ns > 0 => format!(
-            "ordinary threads that get less than {} ms of {} ms are given that by Linux ahead of \
-             the regulator, unregulated",
+            "Linux runs ordinary threads that get less than {} ms of {} ms ahead of the regulator, \
+             unregulated",
             server.runtime_ns / 1_000_000,
             server.period_ns / 1_000_000
         ),

@@ -17,7 +17,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Not started yet.
+    /// A program that is not started yet.
     pub(super) fn new(words: &[OsString]) -> Program {
         Program { words: words.to_vec(), process: None }
     }
@@ -37,7 +37,7 @@ impl Program {
         let mut child = child.with_context(|| format!("cannot start {name}"))?;
         self.process = Some(Pid::from_child(&child));
         std::thread::spawn(move || {
-            // Nobody who is gone has to know.
+            // A caller that is gone needs no answer.
             let _ = sender.send(News::Ended(child.wait()));
         });
         Ok(())

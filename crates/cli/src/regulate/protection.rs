@@ -29,7 +29,7 @@ use super::settings::{Amount, Count, Settings};
 /// Below these there is no budget worth the name.
 const LEAST_SHARE: f64 = 0.002;
 const LEAST_BYTES_PER_SECOND: u64 = 1_000_000;
-/// As many times as many rounds as were asked for, while it is open whether a budget is good.
+/// Factor by which the rounds may grow while it is open whether a budget is good.
 const MOST_ROUNDS: u32 = 3;
 /// Largest number of attempts of a run; a run in which cores were not regulated is repeated.
 const TRIALS: u32 = 5;
@@ -122,7 +122,7 @@ pub(super) fn run(
 impl Calibration<'_> {
     /// Tries the budgets of the series, until one is good.
     fn search(&mut self) -> anyhow::Result<()> {
-        // The first run meets files that nobody has read yet.
+        // The first run meets files that are not in the page cache yet.
         self.once(Way { hogs: false, budget: None })?;
         for amount in series(&self.settings.config.budget) {
             tell!("keeptime regulate: {amount}, {} rounds", self.options.runs);

@@ -11,11 +11,11 @@ use super::fair::Fair;
 use super::file;
 use throttle_fair::By;
 
-/// Without a budget, what best-effort cores may do: BWLOCK++'s section IV-C-4, in bytes.
+/// Default budget of best-effort cores: BWLOCK++'s section IV-C-4, in bytes.
 const BYTES_PER_SECOND: u64 = 100_000_000;
 const SHARE: f64 = 0.1;
 const EVENTS: u64 = 16;
-/// Without a factor, stopped time counts as run time does.
+/// Default factor: stopped time counts as run time does.
 const RHO: f64 = 1.0;
 
 /// Options that a file can have, too.

@@ -8,7 +8,7 @@ use report::flow::{CriticalPath, FlowDrive, FlowRun, FlowSpan, ModuleTimes, Path
 use trace::metadata::{self, Flow};
 use trace::{Stream, StreamKind, Trace};
 
-/// More than a drive's trace keeps.
+/// Number of records above that of a drive's trace.
 const MOST_RECORDS: u64 = 1 << 24;
 
 /// Reads the drives of a trace, with the `worst` frames of each.
@@ -68,9 +68,9 @@ struct Reading<'a> {
     runs: HashMap<u64, Run>,
     /// Time at which a message came into a module's mailbox, by module and message.
     arrived: HashMap<(usize, u64), u64>,
-    /// Of each topic by the module that publishes on it, and then of each source.
+    /// Times of each topic by the module that publishes on it, and then of each source.
     topics: Vec<TopicTimes>,
-    /// On which of them a message is, and when it was published.
+    /// Topic and publication time of each message.
     published: HashMap<u64, (usize, u64)>,
     spans: Vec<(u64, FlowSpan)>,
     /// Time at which each frame was captured.
@@ -90,11 +90,11 @@ struct Run {
     fast: bool,
     class: Class,
     start_ns: u64,
-    /// Has its first message been read?
+    /// True if its first message has been read.
     read: bool,
     frame: u64,
     cancelled: bool,
-    /// Since when it has its core.
+    /// Time since which it has its core.
     on_ns: Option<u64>,
     /// The place of its latest span.
     span: Option<usize>,

@@ -21,7 +21,7 @@ pub(super) struct Row {
     library: String,
     /// Kind of the locks: mutex or read-write lock.
     lock: &'static str,
-    /// Mutexes: their type; read-write locks: whom they prefer.
+    /// Mutexes: their type; read-write locks: readers or writers that they prefer.
     kind: &'static str,
     /// Decision of the guard: `guarded`, `phase-fair`, or the reason why it would leave them alone.
     verdict: &'static str,
@@ -40,7 +40,7 @@ pub(super) struct Count {
 /// All locks of a program.
 pub(super) struct Audit {
     rows: BTreeMap<Row, Count>,
-    /// Locks that were made, used without anybody waiting, and destroyed.
+    /// Locks that were made, used without a wait, and destroyed.
     passing: Count,
 }
 
@@ -104,7 +104,7 @@ fn why_unfit(unfit: Unfit) -> &'static str {
 impl Audit {
     /// Tables, a line for each kind of lock.
     pub(super) fn text(&self) -> String {
-        let mut text = String::from("Which locks a guard would take care of\n");
+        let mut text = String::from("Locks, and what a guard would do with them\n");
         let mut library = None;
         for (row, count) in &self.rows {
             if library != Some(&row.library) {
@@ -132,8 +132,8 @@ impl Audit {
             let Count { locks, acquisitions, .. } = self.passing;
             let _ = writeln!(
                 text,
-                "\nBesides, {locks} locks were destroyed without anybody having waited for them, \
-                 taken {acquisitions} times.",
+                "\nBesides, {locks} locks were destroyed without a wait for them, after \
+                 {acquisitions} acquisitions.",
             );
         }
         text

@@ -65,16 +65,22 @@ pub(super) fn summary(bandwidth: &session::bandwidth::Bandwidth, processes: usiz
     let also = [
         (b.not_attached, "found no regulator, so that nothing was held"),
         (b.outstanding, "ended with work outstanding"),
-        (b.without_poller, "had no thread that asks: held until a call saw the end"),
+        (b.without_poller, "had no polling thread: lock held until a call saw the end"),
     ];
     for (number, what) in also.into_iter().filter(|(number, _)| *number > 0) {
         line += &format!("; {} {what}", processes_in_words(number));
     }
     let also = [
-        (b.submissions_without_place, "submissions without a place for their stream: not held for"),
-        (b.submissions_not_asked, "submissions whose end cannot be asked for: given back at once"),
+        (
+            b.submissions_without_place,
+            "submissions without a place for their stream: lock not held",
+        ),
+        (
+            b.submissions_not_asked,
+            "submissions whose end cannot be polled: lock given back at once",
+        ),
         (b.failed_streams, "streams that ended with an error"),
-        (b.impatient_calls, "calls passed through while their stream was being asked"),
+        (b.impatient_calls, "calls passed through while their stream was polled"),
     ];
     for (number, what) in also.into_iter().filter(|(number, _)| *number > 0) {
         line += &format!("; {number} {what}");

@@ -126,7 +126,8 @@ pub(super) fn summary(guard: &metadata::Guard, processes: usize) -> String {
         (counts.rwlocks_busy, "read-write locks in use"),
         (
             counts.intercepted,
-            "processes whose locks are kept account of by a sanitizer or Valgrind, or are not the C library's",
+            "processes whose locks are tracked by a sanitizer or Valgrind, or are not the C \
+             library's",
         ),
     ];
     let list = |parts: &[(u64, &str)]| {

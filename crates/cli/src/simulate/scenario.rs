@@ -1,4 +1,4 @@
-//! From options to a scenario, and what it is in words.
+//! Scenario from options, and its description in words.
 
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ fn offsets_ns(args: &Args, system: &System, model: &Model) -> anyhow::Result<Vec
     }
 }
 
-/// Until when chains are released.
+/// Time until which chains are released.
 fn horizon_ns(args: &Args, model: &Model, offset_ns: u64) -> anyhow::Result<u64> {
     let longest_ns = model.chains.iter().map(|chain| chain.period_ns).max().unwrap_or(1);
     let (option, asked_ns) = match (args.jobs, args.duration) {

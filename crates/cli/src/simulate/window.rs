@@ -6,7 +6,7 @@ use analysis::simulate::{Job, Trace};
 /// Most periods of the chain with the longest one that a picture shows unless it is told to.
 const PERIODS: u64 = 2;
 
-/// From when to when: around the worst job of the chain in focus, or else from the beginning.
+/// Window of the picture: around the worst job of the chain in focus, or else from the beginning.
 pub(super) fn window(
     system: &System,
     trace: &Trace,

@@ -134,7 +134,7 @@ fn chains(snapshot: &Snapshot) -> String {
             overruns,
             excess,
         ]);
-        // If nothing is promised, nobody needs to know why not.
+        // If nothing is promised, the reason does not matter.
         if chain.standing == Some(Standing::Unguaranteed) {
             table.remark(&chain.note);
         }

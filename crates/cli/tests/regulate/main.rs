@@ -57,7 +57,7 @@ fn bad_options_name_themselves_and_what_was_found_with_status_2() {
         (&["--budget", "10%", "--count", "software"], "--budget 10%: expected events"),
         (&["--event", "faults", "--count", "software"], "--event faults: expected one of page-f"),
         (&["--event", "x", "--count", "hardware"], "--event x: expected the processor's number"),
-        (&["--cores", "1", "--fair", "1"], "fair: found nobody to manage"),
+        (&["--cores", "1", "--fair", "1"], "fair: found no managed threads"),
         (&["--manage", "0"], "expected the number of a running process"),
         (&["--user", "nobody-of-this-name"], "--user nobody-of-this-name: expected a user"),
         (&["--config", "/nowhere.yaml"], "/nowhere.yaml"),

@@ -29,7 +29,7 @@ enum State {
 }
 
 impl AheadStore {
-    /// Returns true if nobody wants the piece any more.
+    /// Returns true if the piece is not wanted any more.
     pub(super) fn unwanted(&self, number: u64) -> bool {
         self.pieces.values().all(|piece| piece.number != number)
     }

@@ -1,4 +1,4 @@
-//! From a graph to an engine, if the graph makes sense.
+//! Building of an engine from a graph, if the graph makes sense.
 
 use crate::engine::state::{Reader, Slot};
 use crate::engine::{

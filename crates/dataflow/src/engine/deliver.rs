@@ -192,7 +192,7 @@ impl Engine {
         let topic = module.publishes;
         if let Some(output) = self.topics[usize::from(topic)].output {
             ring.write(sent_ns, job, Point::Actuated { message });
-            // Whoever is outside makes a value of it on a processor of his own.
+            // A reader outside makes a value of it on a processor of its own.
             let outside = envelope.addressed();
             match outside.unseal() {
                 Ok(()) => self.outputs[usize::from(output)].push(outside),

@@ -44,7 +44,7 @@ impl Engine {
             module_state.window[path].add(now_ns, taken_ns as i64);
             module_state.linear[path].add(now_ns, &state.load, taken_ns);
         } else if again {
-            // It takes longer, nobody knows by how much: it is judged by twice what it has had, until
+            // It takes longer by an unknown time: it is judged by twice what it has had, until
             // that is forgotten.
             let had_ns = service_ns + state.divided_ns;
             module_state.window[path].add(now_ns, 2 * had_ns as i64);

@@ -1,4 +1,4 @@
-//! Work for a core whose own group has none: guests of other groups, if that delays nobody here
+//! Work for a core whose own group has none: guests of other groups, if that delays no module here
 //! (COLA, section 4.3), then work ahead of time.
 
 use crate::engine::budget::next_tick_ns;
@@ -165,7 +165,7 @@ impl Engine {
                 || self.guest_pieces(u16::MAX).next().is_some())
     }
 
-    /// Of which module's run `job` is, `None` for work ahead; about which frame, on which path.
+    /// Module whose run `job` is, `None` for work ahead; its frame and its path.
     pub(crate) fn about(&self, job: u64) -> (Option<ModuleId>, u64, Path) {
         let Some(job) = self.jobs.get(&job) else { return (None, 0, Path::Normal) };
         let module = match job.of {

@@ -110,7 +110,7 @@ impl Engine {
         others.map(|(_, key, of)| (key, of))
     }
 
-    /// Of each divided run the next piece.
+    /// The next piece of each divided run.
     fn waiting_pieces(&self) -> impl Iterator<Item = (&Divided, Key, Of)> {
         self.divided.iter().filter_map(|(&run, divided)| {
             let (number, _) = divided.waiting.front()?;
@@ -140,7 +140,7 @@ impl Engine {
         Start { job, rank, body: Body::Work(piece.work) }
     }
 
-    /// If `job` is a guest that does a piece: of which run, and the core on which that waits.
+    /// The run that a guest with a piece works for, and the core on which that run waits.
     pub(crate) fn home_of(&self, job: u64) -> Option<(u64, Core)> {
         let Job { of: Of::Piece { run, .. }, class: Class::Guest, .. } = self.jobs.get(&job)?
         else {

@@ -28,7 +28,7 @@ pub(super) struct Reader {
     pub(super) module: usize,
     pub(super) port: usize,
     pub(super) active: bool,
-    /// It does not wait for the timer, if its deadline does not allow it.
+    /// True if it does not wait for the timer, where its deadline does not allow it.
     pub(super) urgent: bool,
 }
 
@@ -127,9 +127,9 @@ pub(crate) struct ModuleState {
     pub(super) gaps: Window,
     /// Execution times, and the predictor of them, by path.
     pub(super) window: [Window; 2],
-    /// From the start of runs on the fast path to the first part that they published.
+    /// Times from the start of runs on the fast path to the first part that they published.
     pub(super) first: Window,
-    /// From when a run on the normal path is to be begun anew until it is.
+    /// Times from when a run on the normal path is to be begun anew until it is.
     pub(super) leaves: Window,
     pub(super) linear: [Linear; 2],
     /// The predictor of its pieces.
@@ -170,7 +170,7 @@ impl ModuleState {
     }
 
     /// The deadlines of the unread messages on wires that can start a run, one of each. The rest of
-    /// a frame has none, once a part of it was read: nobody waits for it.
+    /// a frame has none, once a part of it was read: no module waits for it.
     pub(super) fn waiting_deadlines_ns(&self) -> impl Iterator<Item = u64> {
         let starts = self.boxes.iter().enumerate().filter(|(port, _)| self.starts(*port));
         let fresh = starts.filter_map(|(_, mailbox)| mailbox.newest_fresh());
@@ -248,7 +248,7 @@ pub(crate) struct Job {
     pub(super) order_ns: u64,
     /// Number of times that it was divided.
     pub(super) divisions: u32,
-    /// For how long it has been waiting for its pieces, in all.
+    /// Time for which it has waited for its pieces, in all.
     pub(super) divided_ns: u64,
     /// Number of the newest part that was published, 0 if none was, and number of all parts.
     pub(super) parts: u16,

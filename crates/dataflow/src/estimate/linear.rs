@@ -13,7 +13,7 @@ use crate::estimate::Window;
 const TERMS: usize = Load::CATEGORIES + 1;
 /// The coefficients are fitted anew after so many runs.
 const REFIT: u64 = 8;
-/// Before so many runs nothing is said.
+/// Number of runs before the predictor gives a bound.
 const CALIBRATED: u64 = 32;
 
 pub(crate) struct Linear {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// As many values are kept.
+/// Number of values that are kept.
 const VALUES: usize = 256;
 
 /// The newest values, with when they were seen. One that is older than the window's memory no longer

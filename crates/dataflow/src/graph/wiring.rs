@@ -92,7 +92,7 @@ impl<'a, M: Module> ModuleRef<'a, M> {
         self
     }
 
-    /// Lets its runs go to idle cores of other groups, when that delays nobody there (COLA,
+    /// Lets its runs go to idle cores of other groups, when that delays no module there (COLA,
     /// section 4.3: nice guests).
     pub fn guest(mut self) -> Self {
         self.spec().guest = true;
@@ -100,7 +100,7 @@ impl<'a, M: Module> ModuleRef<'a, M> {
     }
 
     /// Lets the pieces of its runs ([`crate::Cx::divide`]) go to idle cores of other groups, when
-    /// that delays nobody there.
+    /// that delays no module there.
     pub fn guest_pieces(mut self) -> Self {
         self.spec().guest_pieces = true;
         self

@@ -30,18 +30,18 @@ pub struct Step {
     pub start_ns: u64,
     /// Time at which it published.
     pub published_ns: u64,
-    /// For how long it, or a piece of it, had a core in between. Includes
+    /// Time for which it, or a piece of it, had a core in between. Includes
     /// [`Step::deserialise_ns`] and [`Step::serialise_ns`].
     pub module_ns: u64,
     /// The part of it that made values of the messages that it read.
     pub deserialise_ns: u64,
     /// The part of it that made bytes of what it published until then.
     pub serialise_ns: u64,
-    /// From `ready_ns` to `start_ns`. Includes [`Step::hop_ns`].
+    /// Time from `ready_ns` to `start_ns`. Includes [`Step::hop_ns`].
     pub waited_ns: u64,
     /// The part of it until the message was in the mailbox.
     pub hop_ns: u64,
-    /// For how long it had no core in between.
+    /// Time for which it had no core in between.
     pub preempted_ns: u64,
 }
 
@@ -53,17 +53,17 @@ pub struct Reaction {
     pub hazard_ns: u64,
     /// Time at which the first command that reacts to it was out (T1).
     pub command_ns: u64,
-    /// From the hazard until the frame came in: until it was captured, and on its way. Includes
-    /// [`Reaction::confirm_ns`].
+    /// Time from the hazard until the frame came in: until it was captured, and on its way.
+    /// Includes [`Reaction::confirm_ns`].
     pub sensor_ns: u64,
     /// The part of it that passed between the first frame that shows the hazard and the one that
     /// the command is computed from: what a tracker needs to confirm it, and frames that were
     /// dropped.
     pub confirm_ns: u64,
-    /// For how long the runs of the path had a core. Includes the middleware's work, the rest of
+    /// Time for which the runs of the path had a core. Includes the middleware's work, the rest of
     /// [`Reaction::middleware_ns`] is a part of `bubble_ns`.
     pub module_ns: u64,
-    /// For how long they did not: waiting, preempted, or on the way between modules.
+    /// Time for which they did not: waiting, preempted, or on the way between modules.
     pub bubble_ns: u64,
     /// The frame that the command is computed from.
     pub frame: u64,
@@ -86,7 +86,7 @@ impl Reaction {
         total(self.steps.iter().flat_map(in_middleware))
     }
 
-    /// By how much the parts miss the whole; 0 unless the trace has lost events.
+    /// Difference between the parts and the whole; 0 unless the trace has lost events.
     pub fn unexplained_ns(&self) -> i64 {
         self.total_ns() as i64 - (self.sensor_ns + self.module_ns + self.bubble_ns) as i64
     }
@@ -100,7 +100,7 @@ fn total(times: impl Iterator<Item = u64>) -> u64 {
 /// A trace, indexed for looking for reactions in it.
 pub struct Reactions {
     frames: HashMap<u64, Frame>,
-    /// Of each message that a run published: the run, and when.
+    /// The run that published each message, and the time.
     published: HashMap<u64, (u64, u64)>,
     jobs: HashMap<u64, Run>,
     /// The jobs that are pieces of a run.
@@ -124,14 +124,14 @@ struct Run {
     read: Vec<u64>,
     /// Intervals in which it had a core, from and to.
     served: Vec<(u64, u64)>,
-    /// For how long messages were made values, and when that was over.
+    /// Times for which messages were made values, with their ends.
     deserialised: Vec<(u64, u64)>,
     /// The same of messages that were made bytes.
     serialised: Vec<(u64, u64)>,
 }
 
 impl Reactions {
-    /// Of the events of a trace, by time; see [`crate::trace::merge`].
+    /// The reactions of the events of a trace, by time; see [`crate::trace::merge`].
     pub fn new(events: &[Event]) -> Self {
         let mut all = Reactions {
             frames: HashMap::new(),

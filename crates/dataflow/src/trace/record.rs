@@ -22,7 +22,7 @@ pub struct Odd {
     pub expected: &'static str,
 }
 
-/// No clock of a drive comes as far: 13 days.
+/// Latest time of the clock of a drive: 13 days.
 const LATEST_NS: u64 = 1 << 50;
 
 const CLASSES: [Class; 3] = [Class::Host, Class::Guest, Class::Ahead];

@@ -45,9 +45,9 @@ pub(super) type Given = Vec<Option<Box<dyn Any + Send>>>;
 pub(super) enum Stage {
     /// Between two chunks.
     Boundary,
-    /// In a chunk that ends at `end_ns`, with event `event`.
+    /// Computing a chunk that ends at `end_ns`, with event `event`.
     Busy { end_ns: u64, event: u64, then: Then },
-    /// In a chunk of which so much is left, without the core.
+    /// Without the core, in a chunk of which so much is left.
     Preempted { left_ns: u64, then: Then },
     /// Divided, until all its pieces have ended.
     Divided,

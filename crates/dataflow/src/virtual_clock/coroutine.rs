@@ -12,7 +12,7 @@ use crate::middleware::Sent;
 use crate::virtual_clock::core::Given;
 use crate::{Checkpoint, Part, WorkCx};
 
-/// For the stack of a module's code. Pages that it does not touch cost nothing.
+/// Size of the stack of a module's code. Pages that it does not touch cost nothing.
 const STACK_BYTES: usize = 4 << 20;
 
 /// Request of the code to the executor.

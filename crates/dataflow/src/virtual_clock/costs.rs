@@ -49,7 +49,7 @@ pub struct Chunk {
     pub carry: Option<Carry>,
     /// Processor time on this machine, in nanoseconds.
     pub cpu_ns: u64,
-    /// For how much of an accelerator's work it waited ([`crate::Cx::accelerated`]).
+    /// Time of an accelerator's work that it waited for ([`crate::Cx::accelerated`]).
     pub accelerator_ns: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Observed {
     missing: u64,
 }
 
-/// By what two chunks are the same.
+/// Properties by which two chunks are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Same {
     module: Option<ModuleId>,
@@ -100,7 +100,7 @@ impl Chunk {
 }
 
 impl Observed {
-    /// Of these chunks, on cores that were `factor` times slower than those that computed them.
+    /// The costs of these chunks, on cores `factor` times slower than those that computed them.
     pub fn new(chunks: &[Chunk], factor: f64) -> Observed {
         let mut observed = Observed { factor, ..Observed::default() };
         for chunk in chunks {

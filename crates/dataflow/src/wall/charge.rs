@@ -2,8 +2,8 @@
 //!
 //! The processor time of the module's own code, without the executor's, is measured from checkpoint
 //! to checkpoint, as the virtual clock does it. Then the thread computes something else until it has
-//! used that time as often as the factor says, on the core that it has: whoever may preempt the
-//! run, preempts that, too. What it computed too long, it computes less after the next chunk.
+//! used that time as often as the factor says, on the core that it has: a thread that may preempt
+//! the run, preempts that, too. What it computed too long, it computes less after the next chunk.
 
 use realtime::clock::thread_cpu_ns;
 use realtime::work;

@@ -34,11 +34,11 @@ pub(super) struct Worker {
     ring: Ring,
     /// Chunks that are kept, each with when it was over, ns.
     chunks: Vec<(u64, Chunk)>,
-    /// From when to when the worker last ran a guest.
+    /// Start and end of the worker's last run of a guest.
     guest_ns: (u64, u64),
 }
 
-/// No `SCHED_FIFO` priority is higher.
+/// Highest `SCHED_FIFO` priority.
 const HIGHEST: u8 = 99;
 /// The nice value of a worker that may not have its real-time priority.
 const FIRST: i32 = -20;
@@ -54,7 +54,7 @@ impl Worker {
         lane: Lane,
         ring: Ring,
     ) -> Self {
-        // Enough for a drive of some seconds: nobody waits while the list moves.
+        // Enough for a drive of some seconds: no thread waits while the list moves.
         let chunks = Vec::with_capacity(if shared.keeps { 1 << 14 } else { 0 });
         Worker { shared, number, core, lane, ceiling: None, ring, chunks, guest_ns: (0, 0) }
     }
@@ -100,8 +100,8 @@ impl Worker {
                 })
             }
             (Lane::Worker, None) => None,
-            // Not SCHED_IDLE: such a thread can be kept from the core by anybody while it has the
-            // lock, and lends no priority from ordinary threads that wait for it.
+            // Not SCHED_IDLE: such a thread can be kept from the core by any thread while it has
+            // the lock, and lends no priority from ordinary threads that wait for it.
             (Lane::Twin, _) => set_policy(Scheduling::Normal).err().map(|error| error.to_string()),
         };
         Ok(refused.into_iter().map(|refused| format!("group {}: {refused}", group.name)).collect())
@@ -112,7 +112,7 @@ impl Worker {
         while !shared.stopping() {
             let mut locked = shared.locked.lock_at(self.ceiling);
             let now_ns = shared.now_ns();
-            // Nobody may have woken it.
+            // It may not have been woken.
             locked.cores[self.number].place(self.lane).parked = false;
             let start = match self.lane {
                 Lane::Worker => self.pick(&mut locked, now_ns),
@@ -198,7 +198,7 @@ impl Worker {
         let mut locked = shared.locked.lock_at(self.ceiling);
         let now_ns = shared.now_ns();
         // A worker has its core all the time, also while it waits for an accelerator; a twin has
-        // it when nobody else wants it.
+        // it when no other thread wants it.
         let service_ns = match lane {
             Lane::Worker => now_ns - began_ns - lent_ns,
             Lane::Twin => thread_cpu_ns() - cpu_ns,
@@ -231,7 +231,7 @@ struct WallHost<'a> {
     worker: &'a mut Worker,
     job: u64,
     rank: Rank,
-    /// For how long more urgent runs had the core.
+    /// Time for which more urgent runs had the core.
     lent_ns: u64,
     charge: Charge,
     /// The chunk that the run is in, if those are kept.

@@ -49,7 +49,7 @@ typedef struct keeptime_bandwidth keeptime_bandwidth;
  *   -EINVAL     lock is a null pointer
  *   -EACCES     this user may not hold the lock, or not reach the socket
  *   -ENOENT, -ECONNREFUSED, -ETIMEDOUT   no regulator is there
- *   -EUSERS     there are as many holders as there may be
+ *   -EUSERS     the largest number of holders is reached
  *   -EAGAIN     this user opens locks too often; later it may
  *   -EPROTO     what is there is no regulator of this version
  *   others      as the operating system has it

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn keeptime_bandwidth_open(
             // SAFETY: writable, as the caller promises.
             let old = unsafe { lock.replace(Box::into_raw(Box::new(hold))) };
             if !old.is_null() {
-                // SAFETY: it came from the line above in an earlier call, and nobody uses it.
+                // SAFETY: it came from the line above in an earlier call, and no code uses it.
                 drop(unsafe { Box::from_raw(old) });
             }
             0

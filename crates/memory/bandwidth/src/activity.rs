@@ -13,14 +13,15 @@
 //!   the lock was taken before; so it is held before there can be work.
 //! - [`Activity::end`], after the driver took the work: a ticket is drawn, `last` becomes it, `calls`
 //!   - 1. A ticket drawn before the call would be older than waits that began before the work.
-//! - [`Activity::complete`]: whoever saw a stream empty says what the newest ticket was *before* it
-//!   asked ([`Activity::now`]). Submissions with such tickets had returned by then, so they are
-//!   what was seen to end. If `last` is one of them it becomes 0; what came later keeps it.
+//! - [`Activity::complete`]: the thread that saw a stream empty gives the newest ticket from
+//!   *before* it asked ([`Activity::now`]). Submissions with such tickets had returned by then, so
+//!   they are what was seen to end. If `last` is one of them it becomes 0; what came later keeps
+//!   it.
 //!
-//! Two threads that are the first to use a stream may each give it a place: both count. Whoever
-//! makes a word 0 gives the hold back. Places of streams without work are given to others;
-//! since tickets only grow, a completion that comes late for the old stream changes nothing for
-//! the new one.
+//! Two threads that are the first to use a stream may each give it a place: both count. The thread
+//! that makes a word 0 gives the hold back. Places of streams without work are given to others;
+//! since tickets only grow, a completion that comes late for the old stream changes nothing for the
+//! new one.
 //!
 //! Everything here is lock-free, allocates nothing, and may be called by any thread; all zero is
 //! the empty table. A thread that ends between `begin` and `end` leaves its place active for ever.
@@ -33,7 +34,7 @@ use crate::mutant::Mutant;
 
 /// Largest number of streams that can be known at the same time.
 pub const PLACES: usize = if cfg!(loom) { 4 } else { 1024 };
-/// In how many places a stream may be.
+/// Number of places in which a stream may be.
 const PROBES: usize = if cfg!(loom) { 4 } else { 32 };
 /// Largest number of attempts to find a place if it changes hands under a caller.
 const TRIES: usize = 64;
@@ -57,13 +58,13 @@ const ORPHAN: u64 = DEFAULT | THREAD;
 /// Kind of stream that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// One that the program made: its handle.
+    /// A stream that the program made: its handle.
     Made(u64),
     /// The default stream of a context.
     Default,
     /// A thread's own default stream, which only that thread can name.
     Thread,
-    /// One that the program has destroyed.
+    /// A stream that the program has destroyed.
     Destroyed,
 }
 
@@ -103,7 +104,7 @@ pub struct StreamPlace(u16);
 pub struct Moment(u64);
 
 impl Moment {
-    /// After all of them.
+    /// The moment after all submissions.
     pub const END: Moment = Moment(u64::MAX);
 }
 
@@ -112,7 +113,7 @@ const CALLS: u64 = 0xffff;
 const CHANGING: u64 = CALLS;
 const LAST_SHIFT: u32 = 16;
 
-/// Set in `asked` while somebody asks the driver about the stream; the rest counts those who
+/// Set in `asked` while a thread asks the driver about the stream; the rest counts those who
 /// forbid it.
 const ASKED: u32 = 1 << 31;
 
@@ -163,7 +164,7 @@ constructors!(const fn);
 constructors!(fn);
 
 impl Activity {
-    /// No streams.
+    /// Creates the table without streams.
     #[cfg(not(loom))]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Activity {
@@ -174,7 +175,7 @@ impl Activity {
         }
     }
 
-    /// No streams.
+    /// Creates the table without streams.
     #[cfg(loom)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Activity {
@@ -196,7 +197,7 @@ impl Activity {
         Moment(self.ticket.load(Ordering::SeqCst))
     }
 
-    /// As [`Activity::now`], and no two callers get the same.
+    /// Returns a moment as [`Activity::now`] does, but a different one to each caller.
     pub fn mark(&self) -> Moment {
         Moment(self.ticket.fetch_add(1, Ordering::SeqCst) + 1)
     }
@@ -207,7 +208,7 @@ impl Activity {
         (0..PROBES).map(move |step| StreamPlace((start.wrapping_add(step) % PLACES) as u16))
     }
 
-    /// The first place of a stream, if it has one that nobody takes from it just now. Wait-free.
+    /// The first place of a stream, if it has one that no thread takes from it just now. Wait-free.
     #[inline]
     pub fn find(&self, key: Key) -> Option<StreamPlace> {
         Self::probes(key).find(|place| {
@@ -218,8 +219,8 @@ impl Activity {
         })
     }
 
-    /// As [`Activity::find`], with the newest ticket from before the look: what another stream, to
-    /// which the place may be given from now on, submits is newer.
+    /// Finds a stream as [`Activity::find`] does, and returns also the newest ticket from before
+    /// the look: submissions of another stream that gets the place from now on are newer.
     #[inline]
     pub fn find_at(&self, key: Key) -> Option<(StreamPlace, Moment)> {
         let before = self.now();
@@ -269,7 +270,7 @@ impl Activity {
         if slot.word.compare_exchange(0, CHANGING, yes, no).is_err() {
             return Some(place);
         }
-        // Whoever forbids it either sees it change, or is seen here; pairs with the fence in
+        // A thread that forbids it either sees it change, or is seen here; pairs with the fence in
         // `forbid`.
         fence(Ordering::SeqCst);
         // Acquire: pairs with the release in `allow`; what was done meanwhile comes before.
@@ -325,8 +326,8 @@ impl Activity {
                 hold.acquire();
                 has_taken = true;
             }
-            // SeqCst: whoever clears the mark of the place sees this, or this thread sees the mark
-            // cleared.
+            // SeqCst: the thread that clears the mark of the place sees this, or this thread sees
+            // the mark cleared.
             let (yes, no) = (Ordering::SeqCst, Ordering::Relaxed);
             match slot.word.compare_exchange(word, word + 1, yes, no) {
                 Ok(_) => break Some(word == 0),
@@ -336,7 +337,7 @@ impl Activity {
         match entered {
             Some(true) if !has_taken => hold.acquire(),
             Some(true) => {}
-            // Somebody else has made it active, and holds for it.
+            // Another thread has made it active, and holds for it.
             _ if has_taken => hold.release(),
             _ => {}
         }
@@ -377,7 +378,7 @@ impl Activity {
         self.change(place, hold, |word| word & !CALLS | (word & CALLS).saturating_sub(1));
     }
 
-    /// The stream was seen empty by somebody who read `before` first.
+    /// Records that the stream was seen empty by a thread that had read `before` first.
     #[inline]
     pub fn complete(&self, place: StreamPlace, before: Moment, hold: &impl Holding) {
         self.change(place, hold, |word| {
@@ -396,7 +397,7 @@ impl Activity {
             if next == word || word == CHANGING {
                 return;
             }
-            // SeqCst: what a thread did before is seen by whoever sees the new word.
+            // SeqCst: what a thread did before is seen by a thread that sees the new word.
             let (yes, no) = (Ordering::SeqCst, Ordering::Relaxed);
             match slot.word.compare_exchange(word, next, yes, no) {
                 Ok(_) if next == 0 => return hold.release(),
@@ -426,7 +427,8 @@ impl Activity {
             if marks.load(Ordering::SeqCst) & bit == 0 {
                 continue;
             }
-            // First the mark, then the word: whoever makes it active now sets the mark again.
+            // First the mark, then the word: the thread that makes it active now sets the mark
+            // again.
             marks.fetch_and(!bit, Ordering::SeqCst);
             if self.is_active(place) {
                 marks.fetch_or(bit, Ordering::SeqCst);
@@ -462,8 +464,9 @@ impl Activity {
         self.slot(place).asked.fetch_and(!ASKED, Ordering::Release);
     }
 
-    /// From here on nobody begins to ask about the stream, and the place is given to no other; one
-    /// who has begun to take it may go on ([`Activity::is_changing`]).
+    /// Forbids questions to the driver about the stream from here on, and gives the place to no
+    /// other stream; a thread that has begun to take the place may go on
+    /// ([`Activity::is_changing`]).
     pub fn forbid(&self, place: StreamPlace) {
         self.slot(place).asked.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -488,7 +491,7 @@ impl Activity {
         }
     }
 
-    /// Returns true while somebody asks the driver about the stream at this place.
+    /// Returns true while a thread asks the driver about the stream at this place.
     pub fn is_asked(&self, place: StreamPlace) -> bool {
         self.slot(place).asked.load(Ordering::Acquire) & ASKED != 0
     }

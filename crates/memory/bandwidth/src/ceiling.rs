@@ -6,7 +6,8 @@
 //! inherit it, and the parameters of its policy. Two system calls to raise, two to restore.
 //!
 //! A thread that is at least as urgent already (`SCHED_FIFO` or `SCHED_RR` of such a priority,
-//! `SCHED_DEADLINE`) is left as it is. So is one whose policy somebody else has changed meanwhile.
+//! `SCHED_DEADLINE`) is left as it is. So is one whose policy another program has changed
+//! meanwhile.
 
 use std::cell::Cell;
 
@@ -144,7 +145,7 @@ fn set_attributes(attributes: &Attributes) -> bool {
 }
 
 fn keeping_errno(call: impl FnOnce() -> libc::c_long) -> libc::c_long {
-    // SAFETY: the calling thread's own `errno`, which nobody else has a reference to.
+    // SAFETY: the calling thread's own `errno`, which no other code has a reference to.
     unsafe {
         let at = libc::__errno_location();
         let errno = *at;

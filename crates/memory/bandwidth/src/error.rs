@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// An error of this crate. Those of [`crate::Hold::attach`] hold no memory of their own.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers at the socket.
+    /// No regulator answers at the socket.
     #[error("no regulator answers: {call}: {errno}")]
     NoRegulator {
         /// The call that failed.
@@ -19,7 +19,10 @@ pub enum Error {
     #[error("the regulator refuses: {0}")]
     Refused(Refusal),
     /// Whatever listens at the socket is no regulator of this version.
-    #[error("not a regulator of version {expected}: {found}", expected = crate::page::VERSION)]
+    #[error(
+        "found {found}, expected a regulator of version {expected}",
+        expected = crate::page::VERSION
+    )]
     Protocol {
         /// Behaviour that was found instead.
         found: &'static str,

@@ -32,7 +32,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"ktbw");
 pub struct Hello {
     /// The version it speaks.
     pub version: u32,
-    /// As of [`image`].
+    /// The process image, as returned by [`image`].
     pub image: u64,
 }
 
@@ -41,26 +41,26 @@ pub struct Hello {
 pub enum Welcome {
     /// The cell is at this offset of the page.
     Offset(u32),
-    /// No.
+    /// The regulator refuses.
     Refused(Refusal),
 }
 
 /// Reason for which a regulator refuses a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It did not understand.
+    /// The regulator did not understand the packet.
     Malformed,
-    /// It speaks another version.
+    /// The regulator has another version of the protocol.
     Version,
     /// This user may not hold the lock.
     NotAllowed,
     /// There are as many holders as there may be, of all users or of this one.
     Full,
-    /// This user comes too often.
+    /// The user connects too often.
     Pace,
-    /// It has no memory or descriptors left.
+    /// The regulator has no memory or descriptors left.
     Resources,
-    /// The process lives in a process-id namespace that it cannot see.
+    /// The process is in a process-id namespace that the regulator cannot see.
     Unseen,
     /// A reason that this version does not know.
     Other(u32),
@@ -69,13 +69,13 @@ pub enum Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Refusal::Malformed => "it did not understand the packet",
-            Refusal::Version => "it speaks another version",
+            Refusal::Malformed => "malformed packet",
+            Refusal::Version => "another version of the protocol: update the older program",
             Refusal::NotAllowed => "this user may not hold the lock",
-            Refusal::Full => "there are as many holders as there may be",
-            Refusal::Pace => "this user connects too often",
-            Refusal::Resources => "it has no memory or descriptors left",
-            Refusal::Unseen => "it cannot see this process-id namespace",
+            Refusal::Full => "the largest number of holders is reached",
+            Refusal::Pace => "too many connections of this user per second",
+            Refusal::Resources => "no memory or file descriptors are left",
+            Refusal::Unseen => "the regulator cannot see this process-id namespace",
             Refusal::Other(code) => return write!(f, "reason {code}"),
         })
     }
@@ -140,20 +140,20 @@ fn bytes(words: [u32; 4]) -> [u8; PACKET_BYTES] {
 }
 
 impl Hello {
-    /// From a packet; None for anything else.
+    /// Decodes a packet; None for anything else.
     pub fn parse(packet: &[u8]) -> Option<Hello> {
         let [_, version, low, high] = words(packet)?;
         Some(Hello { version, image: u64::from(high) << 32 | u64::from(low) })
     }
 
-    /// As a packet.
+    /// Encodes a packet.
     pub fn packet(&self) -> [u8; PACKET_BYTES] {
         bytes([MAGIC, self.version, self.image as u32, (self.image >> 32) as u32])
     }
 }
 
 impl Welcome {
-    /// From a packet; None for anything else, also for a cell that does not lie in its page.
+    /// Decodes a packet; None for anything else, also for a cell that does not lie in its page.
     pub fn parse(packet: &[u8]) -> Option<Welcome> {
         match words(packet)? {
             [_, VERSION, 0, offset] => {
@@ -166,7 +166,7 @@ impl Welcome {
         }
     }
 
-    /// As a packet.
+    /// Encodes a packet.
     pub fn packet(&self) -> [u8; PACKET_BYTES] {
         bytes(match *self {
             Welcome::Offset(offset) => [MAGIC, VERSION, 0, offset],

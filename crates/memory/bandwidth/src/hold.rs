@@ -11,8 +11,9 @@
 //! tells it so; a child that wants the lock attaches anew.
 //!
 //! A regulator that ends, or is started anew, is not noticed here, and nothing waits for it:
-//! acquisitions go into memory that nobody reads. Who wants the next regulator attaches again; who
-//! wants to know keeps the connection, which then hangs up ([`Hold::attach_connected`]).
+//! acquisitions go into memory that no regulator reads. A program that wants the next regulator
+//! attaches again; who wants to know keeps the connection, which then hangs up
+//! ([`Hold::attach_connected`]).
 
 use crate::ceiling::Ceiling;
 use crate::handshake::{self, Hello, PACKET_BYTES, Welcome};
@@ -44,7 +45,7 @@ pub const PATIENCE_MS: u32 = 500;
 /// without it `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock` (an unset variable means `/run/user/UID`)
 /// if there is one; otherwise `/run/keeptime/bandwidth.sock`.
 ///
-/// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
+/// A program with more rights than its parent process (set-user-id, set-group-id, capabilities of
 /// its file) does not look at these variables.
 pub fn default_socket() -> PathBuf {
     shm::environment::server_socket(VARIABLE, "bandwidth")
@@ -64,27 +65,27 @@ pub struct Hold {
     offset: usize,
 }
 
-// SAFETY: the mapping is shared by whoever has the hold, only atomics are in it, and it goes with
-// the last owner.
+// SAFETY: the mapping is shared by the threads that have the hold, only atomics are in it, and it
+// goes with the last owner.
 unsafe impl Send for Hold {}
 // SAFETY: as above.
 unsafe impl Sync for Hold {}
 
 impl Hold {
-    /// Asks the regulator that listens at `socket`. Takes a few system calls, and waits for at
-    /// most [`PATIENCE_MS`]; allocates nothing if the path has fewer than 256 bytes, and leaves
+    /// Attaches to the regulator that listens at `socket`. Takes a few system calls, and waits for
+    /// at most [`PATIENCE_MS`]; allocates nothing if the path has fewer than 256 bytes, and leaves
     /// `errno` alone.
     ///
     /// # Errors
-    /// [`Error::NoRegulator`] when nobody listens there or answers in time, [`Error::Refused`]
+    /// [`Error::NoRegulator`] when no process listens there or answers in time, [`Error::Refused`]
     /// when the regulator says no, [`Error::Protocol`] when it is none, or neither root's nor of
     /// the user whose rights this program has, [`Error::System`] when the kernel refuses.
     pub fn attach(socket: &Path) -> Result<Hold, Error> {
         Hold::attach_to(socket, ServerUser::default()).map(|(hold, _)| hold)
     }
 
-    /// As [`Hold::attach`]; also the connection, which hangs up when the regulator has ended or
-    /// has let go of this hold. Nothing is to be read from it.
+    /// Attaches as [`Hold::attach`] does, and returns also the connection, which hangs up when the
+    /// regulator has ended or has released this hold. Nothing is to be read from it.
     ///
     /// # Errors
     /// As for [`Hold::attach`].
@@ -92,7 +93,7 @@ impl Hold {
         Hold::attach_to(socket, ServerUser::default())
     }
 
-    /// As [`Hold::attach_connected`], to the regulator of a certain user.
+    /// Attaches as [`Hold::attach_connected`] does, to the regulator of a certain user.
     ///
     /// # Errors
     /// As for [`Hold::attach`].
@@ -101,7 +102,7 @@ impl Hold {
         let protocol = |found| Error::Protocol { found };
         for fd in [&page, &bell, &watch] {
             if !memory::is_sealed_page(fd) {
-                return Err(protocol("a page that is no sealed memory of 4096 bytes"));
+                return Err(protocol("a page that is not sealed memory of 4096 bytes"));
             }
         }
         let hold = Hold::over([page.as_fd(), bell.as_fd(), watch.as_fd()], offset)?;
@@ -126,14 +127,14 @@ impl Hold {
         {
             let address = base.wrapping_add((at + 1) * PAGE_BYTES).cast();
             let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
-            // SAFETY: it replaces a page of the mapping made above, which nobody uses yet.
+            // SAFETY: it replaces a page of the mapping made above, which no code uses yet.
             unsafe { rustix::mm::mmap(address, PAGE_BYTES, access, flags, page, 0) }
                 .map_err(&system)?;
         }
         // SAFETY: the first page is ours alone, and a child needs nothing in it.
         unsafe { rustix::mm::madvise(base.cast(), PAGE_BYTES, Advice::LinuxWipeOnFork) }
             .map_err(Error::system("madvise(MADV_WIPEONFORK)"))?;
-        // Relaxed: whoever gets the hold gets it by something that orders.
+        // Relaxed: a thread gets the hold by an operation that orders.
         hold.image().store(ATTACHED, Ordering::Relaxed);
         Ok(hold)
     }
@@ -148,8 +149,8 @@ impl Hold {
         self.acquire_after().is_some()
     }
 
-    /// As [`Hold::acquire`]; returns how many acquisitions were open before, None when nothing was
-    /// taken.
+    /// Acquires as [`Hold::acquire`] does; returns the number of acquisitions that were open
+    /// before, None when nothing was taken.
     #[inline]
     pub fn acquire_after(&self) -> Option<u32> {
         if !self.is_attached() {
@@ -166,7 +167,8 @@ impl Hold {
         self.release_to().is_some()
     }
 
-    /// As [`Hold::release`]; returns how many are left, None when there was none to give back.
+    /// Releases as [`Hold::release`] does; returns the number of acquisitions left, None when there
+    /// was none.
     #[inline]
     pub fn release_to(&self) -> Option<u32> {
         if self.is_attached() { self.cell().release_to() } else { None }
@@ -220,7 +222,7 @@ impl Drop for Hold {
         if self.is_attached() {
             self.cell().close();
         }
-        // SAFETY: the mapping is this hold's own, and nobody has a reference into it any more.
+        // SAFETY: the mapping is this hold's own, and no code has a reference into it any more.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), PAGES * PAGE_BYTES) };
     }
 }
@@ -245,14 +247,17 @@ impl Drop for HeldLock<'_> {
     }
 }
 
-/// Says hello; returns the connection, where in its page the holder's cell is, and the three pages.
+/// Sends the hello; returns the connection, the offset of the holder's cell in its page, and the
+/// three pages.
 fn knock(path: &Path, user: ServerUser) -> Result<(OwnedFd, u32, [OwnedFd; 3]), Error> {
     let nobody = |call| move |errno| Error::NoRegulator { call, errno };
     let until_ns = monotonic_ns() + u64::from(PATIENCE_MS) * 1_000_000;
     let patience = Duration::from_millis(PATIENCE_MS.into());
     let socket = OwnedFd::from(Socket::connect(path, patience).map_err(nobody("connect"))?);
     if user.stranger(socket.as_fd()).map_err(nobody("getsockopt"))?.is_some() {
-        return Err(Error::Protocol { found: "a server that is neither root's nor this user's" });
+        return Err(Error::Protocol {
+            found: "a server of a user who is neither root nor this user",
+        });
     }
     let hello = Hello { version: VERSION, image: handshake::image() };
     match rustix::net::send(&socket, &hello.packet(), SendFlags::NOSIGNAL) {
@@ -293,14 +298,14 @@ fn receive(socket: &OwnedFd) -> Result<Answer, Errno> {
     }
     let protocol = |found| Error::Protocol { found };
     let Some(answer) = packet.get(..length).and_then(Welcome::parse) else {
-        return Ok(Err(protocol("an answer that is none")));
+        return Ok(Err(protocol("an unknown answer")));
     };
     Ok(match (answer, pages) {
         (Welcome::Refused(refusal), _) => Err(Error::Refused(refusal)),
         (Welcome::Offset(offset), [Some(page), Some(bell), Some(watch)]) => {
             Ok((offset, [page, bell, watch]))
         }
-        _ => Err(protocol("a welcome without its three pages")),
+        _ => Err(protocol("an answer without three memory pages")),
     })
 }
 

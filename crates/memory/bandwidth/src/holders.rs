@@ -60,8 +60,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// The own user and root, 64 holders, no ceiling, at the place where programs look when nobody
-    /// says: `/run/keeptime/bandwidth.sock` for root, otherwise
+    /// The own user and root, 64 holders, no ceiling, at the place where programs look when no
+    /// option says: `/run/keeptime/bandwidth.sock` for root, otherwise
     /// `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock`, where an unset variable means `/run/user/UID`.
     fn default() -> Config {
         let own = rustix::process::geteuid().as_raw();
@@ -118,9 +118,9 @@ struct Shared {
     crew: Crew,
     entries: Mutex<Entries>,
     counters: Counters,
-    /// Tells the control thread to look at the suspects, or to end.
+    /// Doorbell that makes the control thread look at the suspects, or end.
     news: Doorbell,
-    /// No wait lasts any longer.
+    /// True when no wait may last any longer.
     waits_ended: AtomicBool,
     stop: AtomicBool,
 }
@@ -142,7 +142,7 @@ pub struct Status {
     pub refused: u64,
     /// Holders whose process has ended.
     pub died: u64,
-    /// Those of them that held the lock.
+    /// Ended holders that held the lock.
     pub died_holding: u64,
     /// Holders that were dropped because of what they wrote.
     pub dropped: u64,
@@ -172,25 +172,25 @@ impl Holders {
         Ok(Holders { shared, thread: Some(thread) })
     }
 
-    /// Returns true if somebody holds the lock. Wait-free and without a system call: for each
+    /// Returns true if a holder has the lock. Wait-free and without a system call: for each
     /// holder that there is it reads one line of the cache. Any thread.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.shared.is_held()
     }
 
-    /// Returns true if there is anybody who could take the lock. As [`Holders::is_held`].
+    /// Returns true if there is a program that could take the lock. As [`Holders::is_held`].
     pub fn has_holders(&self) -> bool {
         self.shared.table.has_holders()
     }
 
-    /// Since when the lock is held, on `CLOCK_MONOTONIC`, as its holders say; of several the
-    /// earliest. None when nobody holds it.
+    /// Returns the time since which the lock is held, on `CLOCK_MONOTONIC`, as its holders state
+    /// it; of several the earliest. None when the lock is free.
     pub fn held_since_ns(&self) -> Option<u64> {
         self.shared.table.held_since_ns()
     }
 
-    /// Sleeps until somebody holds the lock, at most `timeout`; returns whether somebody does. Any
+    /// Sleeps until a holder has the lock, at most `timeout`; returns true if one has it. Any
     /// number of threads: a holder wakes one of them, and that one the others.
     pub fn wait_until_held(&self, timeout: Option<Duration>) -> bool {
         self.shared.wait_until_held(timeout)
@@ -206,7 +206,7 @@ impl Holders {
     /// A hold for this very process, which needs no socket and counts against no limit of a user.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there are as many holders as there may be, [`Error::System`] and
+    /// [`Error::Refused`] when the largest number of holders is reached, [`Error::System`] and
     /// [`Error::Memory`] when the kernel refuses.
     pub fn local_hold(&self) -> Result<Hold, Error> {
         let shared = &self.shared;

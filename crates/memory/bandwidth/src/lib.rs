@@ -12,7 +12,7 @@
 //! - [`Ceiling`]: the priority of a thread while it holds the lock.
 //! - [`Holders`]: the regulator's side: a socket, one page for each holder, and the deaths of
 //!   their processes.
-//! - [`regulator`]: what is done on the best-effort cores while somebody holds it.
+//! - [`regulator`]: the regulation of the best-effort cores while a holder has it.
 //! - [`page`]: what the two share, and why no wake-up is lost; modelled in `tests/loom.rs`.
 //! - [`activity`]: which streams of a program have work, for programs that hold the lock without
 //!   knowing it.

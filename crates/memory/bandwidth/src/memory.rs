@@ -7,7 +7,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
-/// Returns true if this is sealed memory of one page, which nobody can cut short.
+/// Returns true if this is sealed memory of one page, which no process can cut short.
 pub(crate) fn is_sealed_page(fd: &OwnedFd) -> bool {
     // Only memory files answer this.
     let seals = rustix::fs::fcntl_get_seals(fd).unwrap_or(SealFlags::empty());
@@ -23,8 +23,8 @@ pub(crate) struct Page {
     base: NonNull<u8>,
 }
 
-// SAFETY: the mapping is shared by whoever has the page and goes with the last owner; what is laid
-// over it is atomics only.
+// SAFETY: the mapping is shared by the threads that have the page and goes with the last owner;
+// what is laid over it is atomics only.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
@@ -41,7 +41,7 @@ impl Page {
     pub(crate) fn new(name: &str, others: Others) -> Result<Page, Error> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create(name, flags).map_err(Error::system("memfd_create"))?;
-        // Nobody but the owner may open it through /proc.
+        // Only the owner may open it through /proc.
         rustix::fs::fchmod(&file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
             .map_err(Error::system("fchmod"))?;
         rustix::fs::ftruncate(&file, PAGE_BYTES as u64).map_err(Error::system("ftruncate"))?;
@@ -78,7 +78,7 @@ impl AsFd for Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this page's own, and nobody has a reference into it any more.
+        // SAFETY: the mapping is this page's own, and no code has a reference into it any more.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), PAGE_BYTES) };
     }
 }

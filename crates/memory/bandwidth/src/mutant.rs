@@ -19,9 +19,9 @@
     ReleaseUnchecked,
     /// A stream gets its first work before the lock is taken.
     TakenAfterwards,
-    /// Whoever sees a stream empty takes work that came meanwhile for ended.
+    /// The observer of an empty stream takes work that came meanwhile for ended.
     AllCompleted,
-    /// Whoever waits for a stream reads the newest ticket after it found the stream's place.
+    /// A thread that waits for a stream reads the newest ticket after it found the stream's place.
     MomentReadLate,
     /// A place is given to another stream although that was forbidden meanwhile.
     TakenForbidden,

@@ -26,8 +26,8 @@
 //! changes afterwards, and then the kernel refuses the sleep or ends it. Of the regulator's threads
 //! one sleeps there for all ([`Crew`]).
 //!
-//! Every acquisition looks at `sleepers`, not only the first: whoever returns from it need not
-//! trust that another thread, perhaps preempted just now, gets to ring.
+//! Every acquisition looks at `sleepers`, not only the first: a thread that returns from it need
+//! not trust that another thread, perhaps preempted just now, gets to ring.
 //!
 //! **What a holder writes is an allegation.** In its cell it can only lie about itself, and a cell
 //! with nonsense counts as not held. Of the bell the regulator believes nothing but that it is
@@ -36,8 +36,8 @@
 //! check of its credentials to do so. It cannot hide that the regulator sleeps, since holders
 //! cannot write the watch.
 //!
-//! **Losing the regulator.** If it dies, holders go on: what they write is read by nobody, and if
-//! it died asleep each acquisition rings for nobody. Opening anew finds the next regulator.
+//! **Losing the regulator.** If it dies, holders go on: no process reads what they write, and if
+//! it died asleep each acquisition rings for no thread. Opening anew finds the next regulator.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::futex;
@@ -51,7 +51,7 @@ pub const MOST_HOLDS: u32 = 1 << 20;
 /// More than so many are nonsense. Between the two is room for threads that are just being
 /// refused.
 const NONSENSE: u32 = 1 << 24;
-/// In place of the version when the holder has closed its hold.
+/// Value in place of the version when the holder has closed its hold.
 const CLOSED: u32 = u32::MAX;
 /// Bytes of each of the three pages.
 pub const PAGE_BYTES: usize = 4096;
@@ -94,7 +94,7 @@ const _: () = {
 /// Content of a cell, read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// Nobody has the cell.
+    /// The cell is free.
     Free,
     /// The holder has so many acquisitions open; 0 when it does not hold the lock.
     Holds(u32),
@@ -107,7 +107,7 @@ pub enum Said {
 impl Cell {
     /// Regulator: makes a zeroed cell a holder's.
     pub fn prepare(&self) {
-        // Release: whoever sees the version sees the zeroes.
+        // Release: a thread that sees the version sees the zeroes.
         self.version.store(VERSION, Ordering::Release);
     }
 
@@ -145,7 +145,8 @@ impl Cell {
         self.acquire_after(bell, watch, now_ns).is_some()
     }
 
-    /// As [`Cell::acquire`]; returns how many acquisitions were open before, None instead of false.
+    /// Acquires as [`Cell::acquire`] does; returns the number of acquisitions that were open
+    /// before, None instead of false.
     #[inline]
     pub fn acquire_after(
         &self,
@@ -189,7 +190,8 @@ impl Cell {
         self.release_to().is_some()
     }
 
-    /// As [`Cell::release`]; returns how many are left, None instead of false.
+    /// Releases as [`Cell::release`] does; returns the number of acquisitions left, None instead of
+    /// false.
     #[inline]
     pub fn release_to(&self) -> Option<u32> {
         // Relaxed: the regulator reads nothing on the strength of it.
@@ -252,9 +254,9 @@ impl Watch {
 /// that a holder wakes one thread however many cores are regulated.
 ///
 /// The leader sleeps on the bell. The others sleep while `turn` has the value that they read before
-/// they saw that somebody leads. A leader that leaves, for whatever reason, first stops leading,
+/// they saw that a thread leads. A leader that leaves, for whatever reason, first stops leading,
 /// then changes `turn` and wakes the others: a thread that read the old value does not sleep, and
-/// one that read the new value sees that nobody leads.
+/// one that read the new value sees that no thread leads.
 pub struct Crew {
     led: AtomicU32,
     turn: AtomicU32,
@@ -267,7 +269,7 @@ impl Default for Crew {
 }
 
 impl Crew {
-    /// Sleeps until somebody may hold the lock, unless `is_held` finds a hold, at most `timeout`.
+    /// Sleeps until a holder may have the lock, unless `is_held` finds a hold, at most `timeout`.
     /// May return early for no reason. Any number of threads.
     pub fn sleep(
         &self,
@@ -290,14 +292,14 @@ impl Crew {
         lead(bell, watch, is_held, timeout);
         self.led.store(0, Ordering::Release);
         if !Mutant::FollowersNotWoken.is_on() {
-            // Release: who sees the new turn sees that nobody leads.
+            // Release: a thread that sees the new turn sees that none leads.
             self.turn.fetch_add(1, Ordering::Release);
             futex::wake_all(&self.turn);
         }
     }
 }
 
-/// Sleeps on the bell, unless somebody holds the lock.
+/// Sleeps on the bell, unless a holder has the lock.
 fn lead(bell: &Bell, watch: &Watch, is_held: impl Fn() -> bool, timeout: Option<Duration>) {
     watch.sleepers.fetch_add(1, Ordering::Relaxed);
     // Pairs with the fence in `acquire`: the sleep is announced, then the cells are looked at.

@@ -99,8 +99,8 @@ impl Regulator {
         Regulator::start_with(config, Box::new(UserRule { decides }))
     }
 
-    /// As [`Regulator::start`], with another rule than the one of user space. The configured rho
-    /// is what the accounts go by.
+    /// Starts as [`Regulator::start`] does, with another rule than the one of user space. The
+    /// accounts use the configured rho.
     ///
     /// # Errors
     /// As there.
@@ -214,12 +214,12 @@ impl Regulator {
         let (sender, ready) = channel();
         let thread = std::thread::Builder::new().spawn(move || run(sender));
         self.threads.push(thread.map_err(Error::Thread)?);
-        let died = || Error::Thread(std::io::Error::other("it ended before it began"));
+        let died = || Error::Thread(std::io::Error::other("the thread ended during its start"));
         ready.recv().unwrap_or_else(|_| Err(died()))
     }
 }
 
-/// Tells the starter how it went.
+/// Tells the starting thread the result.
 fn said<T>(ready: &Sender<Result<(), Error>>, result: Result<T, Error>) -> Option<T> {
     let (value, answer) = match result {
         Ok(value) => (Some(value), Ok(())),
@@ -313,7 +313,7 @@ impl Shared {
         }
     }
 
-    /// For how long the lock has counted as free, in all.
+    /// Returns the total time for which the lock has counted as free.
     fn suspended_ns(&self) -> u64 {
         let before_ns = self.suspended_ns.load(Ordering::Relaxed);
         let since_ns = self.suspended_since_ns.load(Ordering::Relaxed);

@@ -46,11 +46,11 @@ pub enum Error {
         found: String,
     },
     /// The array is too small or too large.
-    #[error("{bytes} bytes: found no room for them, expected at least {least}")]
+    #[error("array size: found {bytes} bytes, expected at least {least} bytes and memory for them")]
     Room {
         /// Number of bytes that was asked for.
         bytes: usize,
-        /// One line.
+        /// Smallest possible number of bytes: one cache line.
         least: usize,
     },
     /// The core cannot be used.

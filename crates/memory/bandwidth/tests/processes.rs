@@ -399,7 +399,10 @@ fn process_of_a_namespace_that_cannot_be_seen_is_refused_in_words() {
     other.hear("listening");
     let refused = Hold::attach(&inner).unwrap_err();
     assert!(matches!(refused, Error::Refused(Refusal::Unseen)), "{refused}");
-    assert!(refused.to_string().ends_with("it cannot see this process-id namespace"), "{refused}");
+    assert!(
+        refused.to_string().ends_with("the regulator cannot see this process-id namespace"),
+        "{refused}"
+    );
     // The other way round the process has a number.
     Hold::attach(&socket).unwrap();
 }

@@ -12,11 +12,11 @@ use crate::{Error, Watch};
 /// An implementation, as it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// In BPF where that can be had, else in user space.
+    /// The scheduler in BPF where the kernel supports it, else user space.
     Auto,
     /// The scheduler in BPF.
     Bpf,
-    /// In user space.
+    /// User space.
     User,
 }
 
@@ -64,7 +64,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// For people.
+    /// Returns a description for people.
     pub fn words(&self) -> &'static str {
         match self.by {
             "bpf" => "by the scheduler in BPF",
@@ -94,15 +94,15 @@ impl Regulated {
             let chosen = Chosen { by, why: why.into() };
             Ok(Regulated { regulator: Regulator::start(config)?, chosen, watch: None })
         };
-        let Some(rho) = config.rho else { return in_user_space(config, "none", "not asked for") };
+        let Some(rho) = config.rho else { return in_user_space(config, "none", "not requested") };
         let (loaded, why) = match by {
-            By::User => return in_user_space(config, "user", "asked for"),
-            By::Bpf => (crate::load(rho).map_err(StartError::Scheduler)?, "asked for"),
+            By::User => return in_user_space(config, "user", "requested"),
+            By::Bpf => (crate::load(rho).map_err(StartError::Scheduler)?, "requested"),
             By::Auto => {
                 // The kernel's own support is checked first: nothing that is built helps if it is
                 // missing.
                 match crate::available().and_then(|()| crate::load(rho)) {
-                    Ok(loaded) => (loaded, "this kernel takes one"),
+                    Ok(loaded) => (loaded, "supported by this kernel"),
                     Err(error) => return in_user_space(config, "user", &error.to_string()),
                 }
             }

@@ -3,16 +3,16 @@
 /// An error of `ThrottleFair`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// This build has no scheduler.
+    /// The scheduler is not part of this build.
     #[error(
         "this keeptime was built without the scheduler in BPF: build it with `--features sched-ext`, \
-         which takes clang and the header files of libelf and zlib (Debian: clang, libelf-dev, \
+         which needs clang and the header files of libelf and zlib (Debian: clang, libelf-dev, \
          zlib1g-dev)"
     )]
     NotBuilt,
     /// The running kernel cannot have schedulers in BPF.
     #[error(
-        "Linux {release} has no sched_ext (/sys/kernel/sched_ext does not exist): it takes Linux \
+        "Linux {release} has no sched_ext (/sys/kernel/sched_ext does not exist): needs Linux \
          6.12 or later, built with CONFIG_SCHED_CLASS_EXT, CONFIG_BPF_JIT and \
          CONFIG_DEBUG_INFO_BTF"
     )]
@@ -67,7 +67,7 @@ pub enum Error {
         policy: u32,
     },
     /// There is no room for more.
-    #[error("{most} threads are managed, which is the most")]
+    #[error("{most} threads are managed, which is the limit")]
     Full {
         /// Largest number of threads that there can be.
         most: usize,

@@ -49,8 +49,8 @@ pub type Watch = Box<dyn Fn() -> Option<String> + Send>;
 
 /// The scheduler, loaded.
 pub struct Loaded {
-    /// For [`Regulator::start_with`](bandwidth::regulator::Regulator::start_with); when the regulator
-    /// ends, so does the scheduler, and threads have the policies that they had.
+    /// Rule for [`Regulator::start_with`](bandwidth::regulator::Regulator::start_with); when the
+    /// regulator ends, so does the scheduler, and threads have the policies that they had.
     pub rule: Box<dyn Rule>,
     /// Check that all is well with it.
     pub watch: Watch,

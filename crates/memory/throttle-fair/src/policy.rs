@@ -10,7 +10,7 @@ pub const SCHED_EXT: u32 = 7;
 pub struct Attributes(libc::sched_attr);
 
 impl Attributes {
-    /// Those of a thread.
+    /// Returns the attributes of a thread.
     ///
     /// # Errors
     /// The kernel's; `ESRCH` when there is no such thread.

@@ -12,7 +12,7 @@ use bandwidth::regulator::{Accounts, Fairness, Keeper, Rule};
 
 use crate::{Error, Loaded, ThrottleFair};
 
-/// Charges that wait until nobody manages a thread.
+/// Charges that wait while a thread is being managed.
 const MOST_PENDING: usize = 16;
 
 /// Loads the scheduler.
@@ -22,13 +22,14 @@ const MOST_PENDING: usize = 16;
 pub fn load(rho: f64) -> Result<Loaded, Error> {
     let scheduler = Arc::new(RwLock::new(ThrottleFair::load(rho)?));
     let refused = Arc::new(Mutex::new(None));
-    // Whoever watches does not keep it loaded.
+    // The watch does not keep the scheduler loaded.
     let (watched, told) = (Arc::downgrade(&scheduler), refused.clone());
     let watch = move || {
         let scheduler = watched.upgrade()?;
         let ended = read(&scheduler, ThrottleFair::ended).map(|why| {
             format!(
-                "the kernel has ended the scheduler in BPF ({why}): its threads are ordinary ones now"
+                "the kernel has ended the scheduler in BPF ({why}): its threads have the kernel's \
+                 own scheduler now"
             )
         });
         ended.or_else(|| told.lock().unwrap_or_else(PoisonError::into_inner).clone())

@@ -170,7 +170,7 @@ impl ThrottleFair {
         tids.into_iter().filter_map(|tid| self.task(tid)).collect()
     }
 
-    /// One managed thread; `None` when it is not.
+    /// Returns the statistics of a managed thread; `None` when the thread is not managed.
     pub fn task(&self, tid: i32) -> Option<TaskStatistics> {
         let slot = self.slot(self.managed.get(&tid)?.slot);
         Some(TaskStatistics {
@@ -238,14 +238,15 @@ impl Managed {
 type Failure = (&'static str, libbpf_rs::Error);
 
 fn load() -> Result<(Object, Link), Failure> {
-    let open = ObjectBuilder::default().open_memory(OBJECT).map_err(|e| ("opening it", e))?;
-    let mut object = open.load().map_err(|e| ("loading it", e))?;
+    let open =
+        ObjectBuilder::default().open_memory(OBJECT).map_err(|e| ("opening the BPF object", e))?;
+    let mut object = open.load().map_err(|e| ("loading the BPF object", e))?;
     let link = {
         let mut maps = object.maps_mut();
         let mut scheduler: MapMut<'_> = maps
             .find(|map| map.name() == "throttle_fair")
             .expect("the scheduler is in the object that it was built into");
-        scheduler.attach_struct_ops().map_err(|e| ("attaching it", e))?
+        scheduler.attach_struct_ops().map_err(|e| ("attaching the scheduler", e))?
     };
     Ok((object, link))
 }
@@ -259,8 +260,10 @@ fn refused(step: &'static str, error: &libbpf_rs::Error, words: &str) -> Error {
 
 fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, Error> {
     let found = object.maps().find(|map| map.name() == name);
-    found
-        .ok_or_else(|| Error::Refused { step: "looking for memory", message: format!("no {name}") })
+    found.ok_or_else(|| Error::Refused {
+        step: "looking up a map",
+        message: format!("no map {name}"),
+    })
 }
 
 /// Runs `action`, and gives its answer with what the library printed meanwhile. One at a time.
@@ -287,6 +290,6 @@ fn open_thread(tid: i32) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call gave a new descriptor that nobody else knows.
+    // SAFETY: the call gave a new descriptor that no other code knows.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }

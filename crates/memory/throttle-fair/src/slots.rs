@@ -24,7 +24,7 @@ pub const SLOTS: usize = 1024;
 /// Largest number of cores, as in the scheduler.
 pub const CORES: usize = 1024;
 
-/// One task's line, as in the scheduler.
+/// Slot of one task, laid out as in the scheduler.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Slot {
@@ -117,7 +117,7 @@ impl<T: Entry, const COUNT: usize> Shared<T, COUNT> {
         Ok(Self { map: NonNull::new(map.cast()).expect("a mapping is not at address 0") })
     }
 
-    /// One of the values, if there are so many.
+    /// Returns one of the values; None beyond the last one.
     pub fn get(&self, index: usize) -> Option<&T> {
         // SAFETY: inside the mapping, which lives as long as `self` and is aligned to a page; the
         // value consists of atomics, for which any bytes are valid.

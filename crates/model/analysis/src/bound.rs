@@ -50,7 +50,7 @@ pub enum Status {
     Ok,
     /// A bound within the deadline was computed, but a chain that it relies on is not ok.
     Dependent,
-    /// No bound within the deadline.
+    /// The chain has no bound within the deadline.
     Miss,
 }
 
@@ -83,7 +83,7 @@ pub struct PartBound {
     pub cpu_ns: u64,
     /// Handling time of each of its segments (Lemma 2), in order.
     pub segment_handling_ns: Vec<Option<u64>>,
-    /// Their sum.
+    /// Sum of those.
     pub handling_l2_ns: Option<u64>,
     /// Handling time of all segments together (Lemma 3), at the part's response time.
     pub handling_l3_ns: Option<u64>,
@@ -135,7 +135,7 @@ pub enum Refusal {
     Late {
         /// The part whose bound passed it; None when only the sum of the parts does.
         part: Option<usize>,
-        /// By how much, at least.
+        /// Time by which the bound passes the deadline, at least.
         missing_ns: u64,
         /// The largest addend that another chain causes, or the chain's own largest.
         largest: Option<Term>,

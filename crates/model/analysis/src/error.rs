@@ -20,7 +20,7 @@ pub enum Error {
     /// Times so long that they cannot be summed.
     #[error("execution times and overheads of {work_ns} ns in all, expected at most 2^60 ns")]
     Work {
-        /// Their sum.
+        /// Sum of those.
         work_ns: u128,
     },
     /// Two real-time executors have the same place.

@@ -17,8 +17,8 @@
 //! - **Cores** always run the executor of the highest process priority that wants them. Executors
 //!   of priority 0 come last, in an order drawn for each scenario.
 //! - **Callbacks** alternate between processor time and requests, and wait for each request,
-//!   suspended or spinning. Whoever continues after a request needs the core for it, even with
-//!   nothing left to compute. Each request also costs its client `epsilon` of processor time.
+//!   suspended or spinning. An executor that continues after a request needs the core for it, even
+//!   with nothing left to compute. Each request also costs its client `epsilon` of processor time.
 //! - **Accelerators** serve the highest bucket that has a request; inside a bucket the request
 //!   that was started, or else that of the highest chain. A request takes its time and `sigma`.
 //! - **Preemption of a device** costs what [`Kappa`] says.
@@ -68,7 +68,7 @@ pub use trace::{CallbackRun, Doing, Interval, Job, Request, Resource, Trace};
 
 use crate::System;
 
-/// After which time periodic releases repeat: the least common multiple of the periods. None
+/// Time after which periodic releases repeat: the least common multiple of the periods. None
 /// without chains, and where it does not fit 64 bits.
 pub fn hyperperiod_ns(system: &System) -> Option<u64> {
     let mut periods = system.chains.iter().map(|chain| chain.period_ns);

@@ -14,7 +14,7 @@ pub struct GraphBounds {
 pub struct PathBound {
     /// Its name.
     pub id: String,
-    /// From the oldest nominal release of its roots to the end of its sink's callback.
+    /// Time from the oldest nominal release of its roots to the end of its sink's callback.
     pub bound_us: Option<f64>,
     /// Reason why there is no bound.
     pub reason: Option<String>,
@@ -31,7 +31,7 @@ pub struct CallbackBound {
     pub priority: u32,
     /// The period of the timers that it descends from.
     pub period_us: f64,
-    /// From the nominal release of these timers to its end.
+    /// Time from the nominal release of these timers to its end.
     pub bound_us: Option<f64>,
     /// Reason why there is no bound.
     pub reason: Option<String>,

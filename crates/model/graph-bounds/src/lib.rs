@@ -60,27 +60,28 @@ pub fn bounds(system: &System, graph: &Graph, cores: &[u32]) -> Result<GraphBoun
 struct Search<'a> {
     units: &'a [Unit],
     lines: &'a [Line],
-    /// Without chains.
+    /// The system without chains.
     base: analysis::System,
-    /// By line and accelerator, its bucket of the model.
+    /// Bucket in the model, by line and accelerator.
     buckets: Vec<Vec<u32>>,
-    /// By line, unit and segment, the longest less urgent request that may be in its way.
+    /// Longest less urgent request that may be in its way, by line, unit and segment.
     in_the_way_ns: Vec<Vec<Vec<u64>>>,
     /// The line and the place of each unit; copies are all the same.
     places: BTreeMap<usize, (usize, usize)>,
     jitter_ns: Vec<u64>,
-    /// By line and unit, how long something less urgent may hold the executor before the next one.
+    /// Time for which something less urgent may hold the executor before the next one, by line and
+    /// unit.
     gaps_ns: Vec<Vec<u64>>,
-    /// By line, what it waits for and has no bound.
+    /// The thing that it waits for and that has no bound, by line.
     lost: Vec<Option<Lost>>,
 }
 
 /// Reason why a line's release, or its way through its executor, has no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lost {
-    /// It comes after this unit, which has none.
+    /// The line comes after this unit, which has no bound.
     After(usize),
-    /// Something less urgent on its executor waits for an accelerator, nobody knows how long.
+    /// Something less urgent on its executor waits for an accelerator for an unknown time.
     Held,
 }
 
@@ -147,7 +148,7 @@ impl<'a> Search<'a> {
                 return Ok(analysis);
             }
         }
-        Err(format!("the analysis does not settle in {MAX_ROUNDS} rounds"))
+        Err(format!("the analysis does not converge in {MAX_ROUNDS} rounds"))
     }
 
     fn named(&self, error: analysis::Error) -> String {
@@ -317,7 +318,7 @@ struct Requests<'a> {
     system: &'a System,
     units: &'a [Unit],
     lines: &'a [Line],
-    /// By accelerator, the bucket of each callback priority.
+    /// Bucket of each callback priority, by accelerator.
     buckets: &'a [BTreeMap<u32, u32>],
 }
 
@@ -337,8 +338,8 @@ impl Requests<'_> {
         }
     }
 
-    /// By segment of a unit, the longest request of a line below in the same real bucket, from
-    /// another executor.
+    /// Longest request of a line below in the same real bucket, from another executor, by segment
+    /// of a unit.
     fn in_the_way(&self, line: usize, unit: usize) -> Vec<u64> {
         let own = &self.units[unit];
         let longest = |segment: &analysis::Segment| {
@@ -392,14 +393,17 @@ impl Found<'_> {
         let end_ns = self.search.end_ns(self.analysis, number);
         end_ns.ok_or_else(|| match self.search.places.get(&number) {
             Some(&(line, _)) => self.reason(line),
-            None => "it is not analysed".into(),
+            None => "not analysed".into(),
         })
     }
 
     fn reason(&self, line: usize) -> String {
         match self.search.lost[line] {
             Some(Lost::After(before)) => {
-                return format!("comes after {}, which has none", self.search.units[before].name);
+                return format!(
+                    "comes after {}, which has no bound",
+                    self.search.units[before].name
+                );
             }
             Some(Lost::Held) => {
                 return "less urgent callbacks may hold its executor without end".into();
@@ -415,9 +419,9 @@ impl Found<'_> {
                 format!("{} is overloaded", self.system.accelerators[*accelerator].id)
             }
             Some(Refusal::Relies { chain }) => {
-                format!("relies on {}, which has none", self.search.name(*chain))
+                format!("relies on {}, which has no bound", self.search.name(*chain))
             }
-            Some(Refusal::Concurrent { .. }) => "its bucket runs requests beside each other".into(),
+            Some(Refusal::Concurrent { .. }) => "its bucket runs requests concurrently".into(),
             None => "no bound".into(),
         }
     }
@@ -431,8 +435,8 @@ impl Found<'_> {
         }
     }
 
-    /// From the oldest release of a path's roots to the end of its sink. What a cyclic node keeps
-    /// is used at its next release.
+    /// Time from the oldest release of a path's roots to the end of its sink. What a cyclic node
+    /// keeps is used at its next release.
     fn path_ns(&self, path: &KeyPath) -> Result<u64, String> {
         let units = self.search.units;
         let id = |unit: &Unit| self.graph.nodes[unit.node].id.as_str();

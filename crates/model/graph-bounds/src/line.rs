@@ -1,7 +1,7 @@
 //! Lines: units in a row, as a chain of the analysis has its callbacks.
 //!
 //! Callbacks of a graph have priorities of their own, a chain has one. So periodic units that feed
-//! each other are taken together where nobody else's priority comes between (a *run*), and of a run
+//! each other are taken together where no other priority comes between (a *run*), and of a run
 //! one line after the other is drawn: a unit at which messages end, with all before it. A line that
 //! the analysis may treat as a chain has
 //!
@@ -80,7 +80,7 @@ fn runs(units: &[Unit]) -> Vec<Vec<usize>> {
     order.chunk_by(related).map(<[usize]>::to_vec).collect()
 }
 
-/// By unit, the same number where messages connect periodic ones.
+/// Family of each unit: the same number where messages connect periodic units.
 fn families(units: &[Unit]) -> Vec<usize> {
     let mut family: Vec<usize> = (0..units.len()).collect();
     for (number, unit) in units.iter().enumerate().filter(|(_, u)| u.pace == Pace::Periodic) {

@@ -18,7 +18,7 @@ pub enum MarginSource {
     Measured,
 }
 
-/// By how much declared times are multiplied before they are bounded.
+/// Factors by which declared times are multiplied before they are bounded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeMargin {
     processor: f64,
@@ -27,14 +27,14 @@ pub struct TimeMargin {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Accelerators {
-    /// As the processor's.
+    /// The factor of the processor.
     Alike,
-    /// As a rehearsal found it.
+    /// Factors that a rehearsal found.
     Measured(BTreeMap<String, f64>),
 }
 
 impl MarginSource {
-    /// As on the command line: 1 to 100, or `measured`.
+    /// Parses the option of the command line: 1 to 100, or `measured`.
     ///
     /// # Errors
     /// Says what was expected.
@@ -49,7 +49,7 @@ impl MarginSource {
 }
 
 impl TimeMargin {
-    /// As on the command line: 1 to 100.
+    /// Parses the option of the command line: 1 to 100.
     ///
     /// # Errors
     /// Says what was expected.
@@ -108,7 +108,7 @@ impl TimeMargin {
         graph
     }
 
-    /// In words, if it is one.
+    /// The margin in words, if it is one.
     pub fn words(&self) -> Option<String> {
         let processor = self.processor;
         match &self.accelerators {

@@ -145,8 +145,8 @@ fn what_follows_a_callback_without_a_bound_has_none() {
 ";
     let bounds = found(&system(nodes, "{id: p, roots: [s], sink: t}"));
     assert_eq!(reason(&bounds, "s (timer)"), "may take longer than its period of 10 ms");
-    assert_eq!(reason(&bounds, "t"), "comes after s (timer), which has none");
-    assert_eq!(reason(&bounds, "u (timer)"), "relies on t, which has none");
+    assert_eq!(reason(&bounds, "t"), "comes after s (timer), which has no bound");
+    assert_eq!(reason(&bounds, "u (timer)"), "relies on t, which has no bound");
     assert!(!bounds.complete());
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Unit {
 pub(crate) enum Pace {
     /// Once for each release of its roots.
     Periodic,
-    /// At most `ceil(t / period) + burst` times are in a window of length `t`.
+    /// A rate: at most `ceil(t / period) + burst` times in a window of length `t`.
     Rate {
         /// Number of executions beyond those that the period gives.
         burst: u64,
@@ -73,7 +73,7 @@ struct Publication {
     rate: Rate,
 }
 
-/// At most `ceil(t / period) + burst` in any window of length `t`.
+/// A rate: at most `ceil(t / period) + burst` in any window of length `t`.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     period_ns: u64,
@@ -103,7 +103,7 @@ pub(crate) fn units(system: &System, graph: &Graph) -> Result<Vec<Unit>, String>
         };
         let (now, later): (Vec<usize>, Vec<usize>) = open.iter().partition(|node| known(node));
         if now.is_empty() {
-            return Err("messages go round in a circle".into());
+            return Err("the messages form a cycle".into());
         }
         for number in now {
             builder.inputs(number)?;
@@ -178,7 +178,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// One unit for all inputs, where all messages have one period and nobody else's priority
+    /// One unit for all inputs, where all messages have one period and no other priority
     /// comes between; else one for each input, each of which may be the one that computes.
     fn fusion(&mut self, number: usize, node: &Node) -> Result<(), String> {
         let from: Vec<Publication> =
@@ -237,7 +237,10 @@ impl Builder<'_> {
             timer.chain(node.inputs.iter().map(|input| input.priority))
         });
         if all.into_iter().any(|other| (low..high).contains(&other) && !own.contains(&other)) {
-            return Err(format!("{}: the priorities of its inputs are apart", node.id));
+            return Err(format!(
+                "{}: other callbacks have priorities between those of its inputs",
+                node.id
+            ));
         }
         if node.inputs.windows(2).any(|pair| pair[0].segments != pair[1].segments) {
             return Err(format!("{}: its inputs have different segments", node.id));

@@ -2,7 +2,7 @@
 //! checked, so that everything else is checked as always.
 //!
 //! Chains without a priority get one in the order of the file, the first the highest; executors
-//! likewise. Whoever reads a draft replaces them.
+//! likewise. The reader of a draft replaces them.
 
 use crate::{Error, System};
 use files::{Step, Tree};

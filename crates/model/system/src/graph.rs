@@ -32,17 +32,17 @@ pub struct Graph {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
-    /// At each release of its timer; it has no inputs.
+    /// A node that runs at each release of its timer and has no inputs.
     Sensor,
-    /// At each message of its one input.
+    /// A node that runs at each message of its one input.
     Transform,
-    /// As soon as it has a new message of every input.
+    /// A node that runs as soon as it has a new message of every input.
     Fusion,
-    /// At each release of its timer, with the newest messages of its inputs.
+    /// A node that runs at each release of its timer, with the newest messages of its inputs.
     Cyclic,
-    /// At each message; each input has a topic of its own to publish to.
+    /// A node that runs at each message; each input has a topic of its own to publish to.
     Intersection,
-    /// At each message of its one input; it publishes nothing.
+    /// A node that runs at each message of its one input and publishes nothing.
     Command,
 }
 
@@ -70,7 +70,7 @@ pub enum Work {
     /// None.
     #[default]
     None,
-    /// So many nanoseconds of processor time.
+    /// Nanoseconds of processor time.
     Cpu(u64),
     /// Prime numbers, by trial division up to the square root.
     Primes {

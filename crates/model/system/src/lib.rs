@@ -199,10 +199,10 @@ pub enum Source {
         /// Text that the library is opened with.
         #[serde(skip_serializing_if = "is_default")]
         configuration: String,
-        /// As those of code.
+        /// Input bytes, in the form of those of code.
         #[serde(skip_serializing_if = "is_default")]
         input: [u64; 2],
-        /// As those of code.
+        /// Output bytes, in the form of those of code.
         #[serde(skip_serializing_if = "is_default")]
         output: [u64; 2],
     },

@@ -1,4 +1,4 @@
-//! From a file to a [`System`].
+//! Reading of a file into a [`System`].
 
 use crate::quantity::with_bare_unit;
 use crate::{Error, System, check, draft};

@@ -52,10 +52,10 @@ pub struct Ros {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Middleware {
-    /// As `rmw_cyclonedds_cpp` does.
+    /// The mapping of `rmw_cyclonedds_cpp`.
     #[default]
     Cyclonedds,
-    /// As `rmw_fastrtps_cpp` does.
+    /// The mapping of `rmw_fastrtps_cpp`.
     Fastrtps,
 }
 

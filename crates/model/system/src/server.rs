@@ -83,10 +83,10 @@ impl std::str::FromStr for ArbitrationPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Overrun {
-    /// It is counted.
+    /// The overrun is counted.
     #[default]
     Count,
-    /// It is counted, and goes on in the lowest bucket.
+    /// The overrun is counted, and the request goes on in the lowest bucket.
     Demote,
 }
 
@@ -94,10 +94,10 @@ pub enum Overrun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Admission {
-    /// It is refused.
+    /// The registration is refused.
     #[default]
     Enforce,
-    /// It is let in, and the chains that lose their guarantee are marked.
+    /// The registration is accepted, and the chains that lose their guarantee are marked.
     Report,
     /// Nothing is analysed, and nothing is promised.
     Off,
@@ -160,7 +160,7 @@ pub struct AccessRule {
     /// Shared memory of one session, where the rule changes it.
     #[serde(default, rename = "memory", with = "Memory")]
     pub memory_bytes: Option<u64>,
-    /// Of which accelerators the chains that they declare may ask for how much.
+    /// Share of each accelerator that the chains that they declare may ask for.
     pub declare: Option<Declare>,
 }
 
@@ -171,19 +171,19 @@ pub struct AccessRule {
     expecting = "a name of 1 to 64 bytes of visible characters, without outer spaces"
 )]
 pub enum Who {
-    /// By number.
+    /// A number.
     Id(u32),
-    /// By name.
+    /// A name.
     Name(#[serde(deserialize_with = "name")] String),
 }
 
-/// Limits of the chains that somebody declares.
+/// Limits of the chains that a user declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "true, false, or percents of accelerators such as {gpu0: 25}")]
 pub enum Declare {
     /// Everything, or nothing.
     All(bool),
-    /// So much of each accelerator in percent, each user for itself, and nothing of the others.
+    /// Percent of each accelerator, each user for itself, and nothing of the others.
     Percents(BTreeMap<String, u32>),
 }
 

@@ -1,4 +1,4 @@
-//! From a [`System`] back to a file that parses to the same one.
+//! Writing of a [`System`] to a file that parses to the same one.
 
 use crate::{Ros, System};
 use serde::Serialize;

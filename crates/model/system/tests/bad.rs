@@ -11,7 +11,7 @@ const BAD: &[(&str, &str)] = &[
         "kappa: 1
 kappa: 2
 ",
-        r#"bad.yaml:2:1: the key "kappa" stands twice; first in line 1"#,
+        r#"bad.yaml:2:1: duplicate key "kappa"; first on line 1"#,
     ),
     (
         "kappa: [1\n",
@@ -40,7 +40,7 @@ kappa: 2
 ---
 kappa: 2
 ",
-        "bad.yaml:2:1: a second document; a file has only one",
+        "bad.yaml:2:1: a second document; expected one document in the file",
     ),
     (
         "{[a]: 1}\n",

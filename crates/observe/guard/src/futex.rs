@@ -1,6 +1,6 @@
 //! Sleeping on words of memory, and lending priority through them.
 //!
-//! All waits may end early for no reason; whoever waits looks again. None of these functions
+//! All waits may end early for no reason; a waiter looks again. None of these functions
 //! touches `errno`. A word is *private* when only this process waits for it.
 
 #[cfg(loom)]
@@ -13,7 +13,7 @@ pub(crate) use real::{have_limits, lock_pi, now, unlock_pi, wait, wait_either, w
 /// The clocks by which the C library's functions take deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// `CLOCK_REALTIME`, which jumps when somebody sets it.
+    /// `CLOCK_REALTIME`, which jumps when it is set.
     Realtime,
     /// `CLOCK_MONOTONIC`.
     Monotonic,
@@ -22,14 +22,14 @@ pub enum Clock {
 /// A point in time at which to give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// By which clock.
+    /// Clock of the deadline.
     pub clock: Clock,
     /// Nanoseconds on it.
     pub at_ns: i64,
 }
 
 impl Deadline {
-    /// So many nanoseconds from now.
+    /// Returns the deadline this number of nanoseconds from now.
     pub fn after_ns(ns: i64) -> Deadline {
         Deadline { clock: Clock::Monotonic, at_ns: now(Clock::Monotonic).saturating_add(ns) }
     }
@@ -64,7 +64,7 @@ impl Deadline {
 /// Reason for the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// Somebody woke the thread, or the word had another value, or for no reason.
+    /// A wake-up, another value of the word, or a spurious return.
     Maybe,
     /// The time is over.
     TimedOut,
@@ -101,7 +101,7 @@ mod real {
     /// Added to them.
     const PRIVATE: usize = 128;
     const CLOCK_REALTIME: usize = 256;
-    /// Waits for whoever wakes.
+    /// Waits for a wake-up.
     const ALL_BITS: usize = u32::MAX as usize;
 
     /// Errors.
@@ -165,8 +165,9 @@ mod real {
         woken(unsafe { call(FUTEX, arguments) })
     }
 
-    /// Wakes so many of those that sleep on a word. The word may be gone by now: whoever let a
-    /// lock go has no right to look at it any more, and the kernel takes the address as a name.
+    /// Wakes this number of threads that sleep on a word. The word may be gone by now: a thread
+    /// that let a lock go has no right to look at it any more, and the kernel takes the address as
+    /// a name.
     pub(crate) fn wake(word: *const AtomicU32, count: u32, private: bool) {
         let operation = if private { WAKE | PRIVATE } else { WAKE };
         // SAFETY: this system call reads and writes no memory of this process.
@@ -275,7 +276,7 @@ mod model {
     use crate::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
-    /// The kernel's mark that somebody waits for the word.
+    /// The kernel's mark that a thread waits for the word.
     const WAITERS: u32 = 1 << 31;
 
     struct Sleeper {
@@ -399,8 +400,9 @@ mod model {
         condition.notify_all();
     }
 
-    /// As the kernel does it: with nobody's id in the word it is the caller's at once. A deadline
-    /// is that of a safety net, which a correct protocol does not need: it never comes here.
+    /// Locks as the kernel does: a word without an owner's id becomes the caller's at once. The
+    /// deadline is that of a safety net, which a correct protocol does not need: it never comes
+    /// here.
     pub(crate) fn lock_pi(word: &AtomicU32, me: u32, _: Deadline) -> Result<(), NotLent> {
         let (mutex, condition) = &*QUEUE;
         let mut sleepers = mutex.lock().unwrap();

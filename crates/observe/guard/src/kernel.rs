@@ -50,16 +50,16 @@ mod real {
 
     static RESTRICTED: AtomicBool = AtomicBool::new(false);
 
-    /// Says that the process restricts its system calls, or is about to, or that it does not after
-    /// all: from now on only those are made that the C library's own locks make, which are `futex`
-    /// to wait and to wake. Nobody lends a priority then, and nobody's is known.
+    /// Records that the process restricts its system calls, or is about to, or that it does not
+    /// after all: from now on only those are made that the C library's own locks make, which are
+    /// `futex` to wait and to wake. No thread lends its priority then, and no priority is known.
     pub fn restrict(restricted: bool) {
         RESTRICTED.store(restricted, Ordering::Relaxed);
     }
 
     /// Returns true if only the system calls of the C library's locks may be made.
     pub(crate) fn is_restricted() -> bool {
-        // Relaxed: whoever restricts itself has stored it.
+        // Relaxed: the thread that restricts itself has stored it.
         RESTRICTED.load(Ordering::Relaxed)
     }
 
@@ -194,7 +194,7 @@ mod model {
         false
     }
 
-    /// In the models only those who say so are urgent.
+    /// Returns the urgency: in the models only threads that declare it are urgent.
     pub fn urgency_of(_: u32) -> u32 {
         0
     }

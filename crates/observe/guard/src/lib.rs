@@ -1,4 +1,4 @@
-//! Real-time progress for the C library's locks, put under programs that nobody may change.
+//! Real-time progress for the C library's locks, for programs that cannot be changed.
 //!
 //! The preload library's hooks call this crate with the objects that the program passed; it knows
 //! nothing of hooks or libraries. It needs no memory but static tables, takes no lock of the C
@@ -7,8 +7,8 @@
 //! of the C library's own locks.
 //!
 //! - [`mutex`]: a mutex stays the C library's, bit for bit. Waiters that have waited too long, and
-//!   real-time waiters, stand in a table beside it ([`table`]); whoever lets the mutex go hands
-//!   it to them.
+//!   real-time waiters, stand in a table beside it ([`table`]); the thread that releases the mutex
+//!   hands it to them.
 //! - [`rwlock`]: a phase-fair read-write lock in the room of the C library's.
 //! - [`futex`]: sleeping, and lending one's priority to the owner of a lock.
 

@@ -1,7 +1,7 @@
 //! Deliberate mistakes for the model checker, each switched on by `tests/`.
 
 ::mutant::mutants! {
-    /// Whoever lets a mutex go does not look again for those who came meanwhile.
+    /// The thread that releases a mutex does not look again for waiters that came meanwhile.
     NoSecondLook,
     /// A waiter that lends its priority does not look again whether the owner is still the owner.
     OwnerNotLookedAtAgain,
@@ -13,7 +13,7 @@
     NeverTakenBack,
     /// The mutex is given free although it was handed over.
     FreedAfterHandOver,
-    /// A mutex is made an inheritance mutex while somebody holds it.
+    /// A mutex is made an inheritance mutex while a thread holds it.
     ConvertedWhileHeld,
     /// A reader enters although a writer waits.
     ReaderOvertakesWriter,
@@ -25,7 +25,7 @@
     WriterOvertakesReaders,
     /// A reader that gives up does not look whether it was let in.
     EntryForgotten,
-    /// Whoever is let in does not wait until those who let it in have left the door.
+    /// A thread that is let in does not wait until the threads that let it in have left the door.
     DoorNotWaitedFor,
     /// A lock that is let go behind the door can be had without going there.
     FreeBeforeDoorCloses,

@@ -1,20 +1,20 @@
 //! Mutexes with bounded bypass, and with inheritance where it matters.
 //!
 //! A mutex stays the C library's, bit for bit: its word is 0 when it is free, 1 when it is taken,
-//! more when somebody may wait. Whoever finds it free takes it, as in the C library, so that the
-//! usual case is as fast as there: a running thread that comes back at once overtakes sleepers
+//! more when a thread may wait. A thread that finds it free takes it, as in the C library, so that
+//! the usual case is as fast as there: a running thread that comes back at once overtakes sleepers
 //! that the kernel still has to wake. Two kinds of waiters are not overtaken for ever:
 //!
 //! - One that has waited for longer than the *bound* stands in the [`Table`]. A holder that lets
 //!   the mutex go *hands it over*: the word stays as it is, and the owner is a mark until the
-//!   waiter has taken it, so that nobody can come between. Those in the table are served in the order in which they came; each
-//!   is passed over once or twice while it is its turn, so that about half of all
-//!   acquisitions still need no sleep.
+//!   waiter has taken it, so that no other thread can come between. Those in the table are served
+//!   in the order in which they came; each is passed over once or twice while it is its turn, so
+//!   that about half of all acquisitions still need no sleep.
 //! - A real-time waiter behind a less urgent owner stands in the table at once, before all others,
 //!   most urgent first. And it *lends* that owner its priority while it waits: the kernel's
 //!   priority-inheritance futexes need no more than a word with the owner's thread id, and the
 //!   word need not be the mutex. The owner gives back what it was lent when it lets the mutex go.
-//!   Nobody needs a privilege for that, and when the owner waits for somebody else in this way,
+//!   No privilege is needed for that, and when the owner waits for another thread in this way,
 //!   the kernel passes the priority on. Among equals it is as among ordinary threads: a strict
 //!   order would make a convoy of them.
 //!
@@ -22,11 +22,11 @@
 //! itself and for each waiter in the table before it, and that of a real-time thread is one
 //! critical section for each more urgent waiter, and the one that it found.
 //!
-//! A waiter to whom the mutex was handed may not be able to take it: a signal handler came in
-//! between, which may itself wait for somebody who needs the mutex; or the thread has left its wait
-//! by a jump, or has ended. So a hand-over has a limit. Whoever wants the mutex after that *takes
-//! it back*, and the waiter is passed over until it shows up again; then it has its old rank. To
-//! the bound comes that limit, once for each such waiter.
+//! A waiter that the mutex was handed to may not be able to take it: a signal handler came in
+//! between, which may itself wait for a thread that needs the mutex; or the thread has left its
+//! wait by a jump, or has ended. So a hand-over has a limit. A thread that wants the mutex after
+//! that *takes it back*, and the waiter is passed over until it shows up again; then it has its old
+//! rank. To the bound comes that limit, once for each such waiter.
 //!
 //! Everything keeps working when the C library itself lets the mutex go, inside a wait for a
 //! condition, or a caller that is not hooked does: ordinary waiters also sleep on the mutex' own
@@ -36,10 +36,10 @@
 //!
 //! ```text
 //!   waiter: stands in the table | word not 0? | writes owner's id | still the owner? | sleeps
-//!   holder:                       owner = 0, word = 0 | anybody in the table? gives back
+//!   holder:                       owner = 0, word = 0 | a waiter in the table? gives back
 //! ```
 //!
-//! If the holder sees nobody, the waiter sees the word free or the owner gone.
+//! If the holder sees no waiter, the waiter sees the word free or the owner gone.
 
 mod inherit;
 #[cfg(any(loom, test))]
@@ -73,7 +73,7 @@ pub struct Mutex {
     in_kernel: AtomicU32,
     /// Always 0: on which threads sleep that wait for it otherwise. The word itself is the kernel's.
     bell: AtomicU32,
-    /// Of no use here.
+    /// Words that are not used here.
     rest: [AtomicU32; 2],
 }
 
@@ -96,22 +96,22 @@ const DESTROYED: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Unfit {
-    /// It tells the next owner when one died.
+    /// A robust mutex, which tells the next owner when one died.
     Robust,
-    /// It is an inheritance mutex already.
+    /// An inheritance mutex already.
     Inherits,
-    /// It has a priority ceiling.
+    /// A mutex with a priority ceiling.
     Ceiling,
     /// Other processes use it too.
     Shared,
-    /// It was destroyed, or is none.
+    /// A destroyed mutex, or memory that is no mutex.
     Destroyed,
 }
 
 /// Measures for waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockPolicy {
-    /// After how many nanoseconds a waiter is not overtaken any more.
+    /// Time in nanoseconds after which a waiter is not overtaken any more.
     pub bound_ns: i64,
     /// True if real-time waiters come first and lend their priority.
     pub inherit: bool,
@@ -129,13 +129,13 @@ pub enum Failure {
 /// Way in which a thread got a mutex that was not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Taken {
-    /// It was handed over.
+    /// True if the mutex was handed over to the thread.
     pub handed: bool,
-    /// It was handed to another thread, which did not take it.
+    /// True if the mutex was handed to another thread, which did not take it.
     pub taken_back: bool,
     /// The thread stood in the table.
     pub stood: bool,
-    /// It waited for longer than the bound.
+    /// True if the wait was longer than the bound.
     pub outlasted: bool,
     /// Number of times that the thread lent its priority.
     pub lent: u32,
@@ -192,19 +192,19 @@ impl Mutex {
         self.kind.load(Ordering::Relaxed) & INHERITS != 0
     }
 
-    /// Returns true if somebody has it.
+    /// Returns true if a thread has it.
     pub fn is_taken(&self) -> bool {
         self.word.load(Ordering::Relaxed) != 0
     }
 
     /// Returns true if all words are those of an ordinary or recursive mutex that a thread has
-    /// taken once, for which nobody waits.
+    /// taken once, for which no thread waits.
     pub fn is_taken_once_by(&self, me: u32) -> bool {
         let count = u32::from(self.kind.load(Ordering::Relaxed) & TYPE == RECURSIVE);
         self.words() == [1, count, me, 1]
     }
 
-    /// Returns true if all words are those of a mutex that nobody has.
+    /// Returns true if all words are those of a mutex that no thread has.
     pub fn is_free(&self) -> bool {
         self.words() == [0; 4]
     }
@@ -213,7 +213,7 @@ impl Mutex {
         [&self.word, &self.count, &self.owner, &self.users].map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// The id of the thread that has it, 0 for nobody.
+    /// The id of the thread that has it, 0 for none.
     pub fn owner(&self) -> u32 {
         self.owner.load(Ordering::Relaxed)
     }
@@ -236,7 +236,7 @@ impl Mutex {
             }
             return count != u32::MAX;
         }
-        // Acquire: pairs with the release of whoever let it go.
+        // Acquire: pairs with the release of the thread that let it go.
         let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
         if kind > RECURSIVE || self.word.compare_exchange(0, 1, from, to).is_err() {
             return false;
@@ -277,13 +277,13 @@ impl Mutex {
         self.users.store(self.users.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Nobody has it now. Afterwards its memory may be gone.
+    /// Frees the mutex. Afterwards its memory may be gone.
     #[inline(always)]
     fn let_others_in(&self) {
         self.owner.store(0, Ordering::Relaxed);
         self.users.store(self.users.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
-        // Release: pairs with the acquire of whoever takes it next; all of it, as in the C library,
-        // for `Mutex::let_go`.
+        // Release: pairs with the acquire of the thread that takes it next; all of it, as in the C
+        // library, for `Mutex::let_go`.
         if self.word.swap(0, Ordering::AcqRel) > 1 {
             futex::wake(&self.word, 1, true);
         }
@@ -352,11 +352,11 @@ impl Mutex {
 
     /// Takes the mutex if it is free, and marks it as waited for.
     fn try_take(&self) -> bool {
-        // Acquire: pairs with the release of whoever let it go.
+        // Acquire: pairs with the release of the thread that let it go.
         self.word.swap(2, Ordering::AcqRel) == 0
     }
 
-    /// Hands the mutex to the waiter whose turn it is, if somebody stands in the table; `None`
+    /// Hands the mutex to the waiter whose turn it is, if a waiter stands in the table; `None`
     /// when the caller is to let it go itself, and to call [`Mutex::let_go`] after that.
     #[inline(always)]
     pub fn hand_over(&self, table: &Table, me: impl FnOnce() -> u32) -> Option<u32> {
@@ -379,8 +379,8 @@ impl Mutex {
             return None;
         }
         let next = table.hand_over(self.address(), me, |mark| {
-            // Whoever looks at the word now must find that somebody may wait. And no thread has it
-            // yet: a handler of the next one may want it, too.
+            // A thread that looks at the word now must find that another one may wait. And no
+            // thread has it yet: a handler of the next one may want it, too.
             self.word.swap(2, Ordering::Relaxed);
             self.owner.store(mark, Ordering::Relaxed);
         });
@@ -414,7 +414,7 @@ impl Mutex {
         table.give_back(address, me, unseen);
     }
 
-    /// Prepares the mutex before the C library lets it go where nobody can do anything after it:
+    /// Prepares the mutex before the C library lets it go where no code of the guard runs after it:
     /// inside a wait for a condition.
     #[inline(always)]
     pub fn will_let_go(&self, table: &Table, me: impl FnOnce() -> u32) {

@@ -27,10 +27,10 @@
 //!
 //! `state` has one bit for a writer inside, one for "look behind the door", and the number of
 //! readers inside. Without that second bit each operation is one atomic step on `state`. With it,
-//! whoever cannot be served at once goes through the *door*, a lock that lends priority, behind
-//! which is the queue: the writers that wait as a list of places on their stacks, the readers as
-//! a number. Whoever changes hands there does it for the others: the state already counts those
-//! who are let in when they are woken, so nobody can get in between.
+//! a thread that cannot be served at once goes through the *door*, a lock that lends priority,
+//! behind which is the queue: the writers that wait as a list of places on their stacks, the
+//! readers as a number. A thread that changes the state there does it for the others: the state
+//! already counts those who are let in when they are woken, so no other thread can get in between.
 //!
 //! - Readers sleep on `phase`, which changes when they are let in; a writer sleeps in its place.
 //! - [Lenders](Lender) lend their priority to who is inside: to the writer, whose id the lock has,
@@ -71,11 +71,11 @@ use order::{READERS_FIRST, TOLD};
 use queue::{READERS, WAITERS, WRITE};
 use turn::Attempt;
 
-/// So many readers may be inside when another one comes. Readers that wait are at most as many as
-/// there are threads, which the number has room for above that.
+/// Largest number of readers inside when another one comes. Readers that wait are at most as many
+/// as there are threads, which the number has room for above that.
 const MOST_READERS: u32 = 1 << 29;
 
-/// Says that a lock is ours: "kRW1".
+/// Tag of a lock that the guard has taken over: "kRW1".
 const TAG: u32 = u32::from_le_bytes(*b"kRW1");
 
 /// The tag's bit for a lock whose readers are to be known: "kRW3".
@@ -86,13 +86,13 @@ const KNOWN: u32 = 1 << 25;
 pub enum Failure {
     /// The time is over.
     TimedOut,
-    /// It would have to wait.
+    /// The thread would have to wait.
     Busy,
     /// The calling thread has the lock for writing and would wait for itself.
     Deadlock,
     /// There are too many readers.
     Again,
-    /// The calling thread lets go what nobody reads, or what another thread writes.
+    /// The calling thread releases a lock that no thread reads, or that another thread writes.
     NotHeld,
 }
 
@@ -112,9 +112,9 @@ impl Failure {
 /// Kind of access that a thread let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlocked {
-    /// It read.
+    /// The thread had read.
     Read,
-    /// It wrote.
+    /// The thread had written.
     Write,
 }
 
@@ -122,14 +122,14 @@ pub enum Unlocked {
 #[repr(C)]
 pub struct Rwlock {
     door: Entrance,
-    /// The writer's thread id, for whoever asks who has the lock; 0 when nobody writes.
+    /// The writer's thread id, for questions about the owner of the lock; 0 without a writer.
     writer: AtomicU32,
     shared: AtomicU32,
     state: AtomicU32,
     /// Changes when the readers that wait are let in.
     phase: AtomicU32,
     tag: AtomicU32,
-    /// Since when the first writer waits for the readers inside, in milliseconds.
+    /// Time since which the first writer waits for the readers inside, in milliseconds.
     since_ms: AtomicU32,
     flags: AtomicU32,
     /// Behind the end of the C library's structure: whatever was there before.
@@ -190,14 +190,14 @@ impl Rwlock {
         self.shared.load(Ordering::Relaxed) != 0
     }
 
-    /// Makes the lock ours if nobody has used it yet, and says whether it is ours now. Threads may
-    /// race for it. A lock that processes share, and one that the C library has used, are not
+    /// Makes the lock ours if no thread has used it yet, and says whether it is ours now. Threads
+    /// may race for it. A lock that processes share, and one that the C library has used, are not
     /// claimed: the C library leaves its words non-zero once it has had a writer.
     pub fn claim(&self) -> bool {
         self.claim_by(TAG)
     }
 
-    /// As [`Rwlock::claim`], for a lock whose users are [lenders](Lender), all of them.
+    /// Claims as [`Rwlock::claim`] does, for a lock whose users are [lenders](Lender), all of them.
     pub fn claim_for_lenders(&self) -> bool {
         self.claim_by(TAG | KNOWN)
     }
@@ -236,8 +236,8 @@ impl Rwlock {
         result
     }
 
-    /// As [`Rwlock::read`], lending priority to less urgent threads inside meanwhile, and known to
-    /// others who do.
+    /// Locks as [`Rwlock::read`] does, lends the priority to less urgent threads inside meanwhile,
+    /// and is known to other lenders.
     ///
     /// # Errors
     /// As [`Rwlock::read`].
@@ -262,7 +262,7 @@ impl Rwlock {
         result
     }
 
-    /// Takes the lock for reading if neither a writer has it nor anybody waits, and the thread
+    /// Takes the lock for reading if neither a writer has it nor any thread waits, and the thread
     /// reads little else; otherwise does nothing. The usual case of [`Rwlock::read`], for those
     /// who go there if it does not do.
     #[inline(always)]
@@ -279,7 +279,7 @@ impl Rwlock {
         entered
     }
 
-    /// Lets a lock go that the thread reads once, if nobody waits; otherwise does nothing.
+    /// Releases a lock that the thread reads once, if no thread waits; otherwise does nothing.
     #[inline(always)]
     pub fn unlock_read_now(&self, reads: &Reads) -> bool {
         if !reads.has_once(self.address()) {
@@ -328,7 +328,7 @@ impl Rwlock {
         result
     }
 
-    /// As [`Rwlock::try_read`], known to those who lend their priority.
+    /// Tries as [`Rwlock::try_read`] does, and is known to threads that lend their priority.
     ///
     /// # Errors
     /// As [`Rwlock::try_read`].
@@ -354,7 +354,8 @@ impl Rwlock {
         self.write_in_turn(me, until, None)
     }
 
-    /// As [`Rwlock::write`], lending priority to less urgent threads inside meanwhile.
+    /// Locks as [`Rwlock::write`] does, and lends the priority to less urgent threads inside
+    /// meanwhile.
     ///
     /// # Errors
     /// As [`Rwlock::write`].
@@ -381,7 +382,7 @@ impl Rwlock {
         if self.state.load(Ordering::Relaxed) & !WAITERS != 0 {
             return Err(Failure::Busy);
         }
-        // Free, but somebody may still be behind the door.
+        // Free, but a thread may still be behind the door.
         let attempt = self.behind_door(me, |queue, _| self.write_attempt(queue, me, None));
         if matches!(attempt, Attempt::Entered) { Ok(()) } else { Err(Failure::Busy) }
     }
@@ -412,7 +413,7 @@ impl Rwlock {
         self.unlock_slowly(reads, me)
     }
 
-    /// As [`Rwlock::unlock`], giving back what the thread was lent.
+    /// Unlocks as [`Rwlock::unlock`] does, and gives back the priority that the thread was lent.
     ///
     /// # Errors
     /// As [`Rwlock::unlock`].
@@ -427,7 +428,7 @@ impl Rwlock {
         result
     }
 
-    /// Returns true if nobody has the lock or waits for it, nor is busy with letting it go.
+    /// Returns true if no thread has the lock, waits for it or is busy with releasing it.
     pub fn is_idle(&self, me: u32) -> bool {
         self.state.load(Ordering::Acquire) == 0
             || self.behind_door(me, |queue, _| {
@@ -435,7 +436,7 @@ impl Rwlock {
             })
     }
 
-    /// Returns true if somebody waits, or did a moment ago.
+    /// Returns true if a thread waits, or did a moment ago.
     pub fn is_contended(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WAITERS != 0
     }
@@ -446,7 +447,7 @@ impl Rwlock {
         self.behind_door(me, |queue, _| queue.waiting())
     }
 
-    /// Returns true if nobody is behind the door.
+    /// Returns true if no thread is behind the door.
     #[cfg(loom)]
     pub fn is_door_free(&self) -> bool {
         self.door.is_free()
@@ -456,7 +457,7 @@ impl Rwlock {
         core::ptr::from_ref(self).addr()
     }
 
-    /// One step, when there is neither a writer nor anybody who waits.
+    /// Takes the lock for reading in one step, when there is neither a writer nor a waiter.
     #[inline(always)]
     fn read_at_once(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -472,7 +473,7 @@ impl Rwlock {
         false
     }
 
-    /// Takes the lock for writing if nobody has it or waits; otherwise does nothing.
+    /// Takes the lock for writing if no thread has it or waits; otherwise does nothing.
     #[inline(always)]
     pub fn write_now(&self, me: u32) -> bool {
         let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
@@ -486,7 +487,7 @@ impl Rwlock {
     #[inline]
     fn unlock_write(&self, me: u32) {
         self.writer.store(0, Ordering::Relaxed);
-        // Release pairs with the acquire of whoever comes next.
+        // Release pairs with the acquire of the next thread.
         let (from, to) = (Ordering::Release, Ordering::Relaxed);
         if self.state.compare_exchange(WRITE, 0, from, to).is_err() {
             self.unlock_write_slowly(me);

@@ -2,8 +2,8 @@
 //! those whose priority matters.
 //!
 //! A waiter has a *place* of the table, in the list of the bucket that its mutex's address falls
-//! into. Whoever lets a mutex go looks whether anybody stands anywhere, which is one word; then
-//! at its bucket. A bucket's list is changed by one thread at a time, behind a word of its own
+//! into. A thread that releases a mutex looks whether a waiter stands anywhere, which is one word;
+//! then at its bucket. A bucket's list is changed by one thread at a time, behind a word of its own
 //! that lends priority.
 //!
 //! ```text
@@ -16,16 +16,16 @@
 //! and a holder that hands over agree, and the waiter that takes what it is handed and another
 //! one that [takes it back](Table::take_back): the mutex is whose step succeeds. A waiter does not
 //! take it in time when it is in a signal handler that came in between, perhaps for something that
-//! somebody does who needs the mutex, or when it has left its wait by a jump or by its end. Then it
-//! is *put aside*, out of its list, until it shows up again. While it is handed over the mutex has a
-//! [mark](mark_of) of the place as its owner, which says that the hand-over is of this very mutex,
-//! and not of one that was there before.
+//! a thread does that needs the mutex, or when it has left its wait by a jump or by its end. Then
+//! it is *put aside*, out of its list, until it shows up again. While it is handed over the mutex
+//! has a [mark](mark_of) of the place as its owner, which says that the hand-over is of this very
+//! mutex, and not of one that was there before.
 //!
 //! A place stays in its list until its waiter has seen what became of it: an earlier holder may
-//! still have to give back what it was lent. A place that is gone is taken out by whoever passes
-//! next. Signals are blocked while a list is changed, so that no handler keeps others from it. All
-//! zero is the empty table, which is what a forked child finds: the waiters were its parent's.
-//! Called by [`crate::mutex`].
+//! still have to give back what it was lent. A place that is gone is taken out by a thread that
+//! passes next. Signals are blocked while a list is changed, so that no handler keeps others from
+//! it. All zero is the empty table, which is what a forked child finds: the waiters were its
+//! parent's. Called by [`crate::mutex`].
 
 use crate::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::futex::{self, Clock, Deadline, NotLent};
@@ -46,10 +46,11 @@ pub(crate) const OFFER_NS: i64 = 20_000_000;
 /// The same after one that was not taken in time: several threads may be held up at once.
 const NEXT_OFFER_NS: i64 = 1_000_000;
 
-/// At most 2 to the power of this hand-overs go without a call after one that came too early.
+/// At most 2 to the power of this number of hand-overs go without a call after one that came too
+/// early.
 const MOST_EARLY: u32 = 10;
 
-/// Says that a mutex' owner is no thread but a place. More than any thread's id.
+/// Mark of an owner that is a place and not a thread. Larger than any thread's id.
 const MARK: u32 = 1 << 31;
 
 /// The owner of a mutex that was handed to the waiter in a place of this number.
@@ -66,10 +67,10 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 /// The waiter stands in its list.
 pub(crate) const WAITING: u32 = 2;
-/// It was handed the mutex, and has not taken it yet.
+/// The waiter was handed the mutex, and has not taken it yet.
 const OFFERED: u32 = 3;
 const GONE: u32 = 4;
-/// It did not take it in time, and stands in no list.
+/// The waiter did not take the mutex in time, and stands in no list.
 const ASIDE: u32 = 5;
 
 /// A thread that wants a mutex.
@@ -98,11 +99,11 @@ pub(crate) struct WaiterPlace {
     patient: AtomicU32,
     /// Number of times that it was passed over.
     passed: AtomicU32,
-    /// It is the next to be handed the mutex, and is to be awake by then.
+    /// True if it is the next to be handed the mutex, and is to be awake by then.
     called: AtomicU32,
     mutex: AtomicUsize,
     arrival: AtomicU64,
-    /// Until when the mutex that it was handed is its own, on the monotonic clock.
+    /// Time on the monotonic clock until which the mutex that it was handed is its own.
     offered_until_ns: AtomicU64,
 }
 
@@ -113,7 +114,7 @@ struct Bucket {
     first: AtomicU32,
     /// Number of waiters in a row that were called too early.
     early: AtomicU32,
-    /// Number of times that whoever is next is not to be called, for that reason.
+    /// Number of times that the next waiter is not to be called, for that reason.
     silence: AtomicU32,
     /// 1 when the last mutex that was handed over was not taken in time.
     refused: AtomicU32,
@@ -213,7 +214,7 @@ impl Table {
         }
     }
 
-    /// Returns true if nobody stands in the table.
+    /// Returns true if no thread stands in the table.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         // Relaxed: those for whom it matters have a fence before it.
@@ -290,7 +291,7 @@ impl Table {
     /// Takes a waiter out that has found the mutex free, or has given up. False when it was
     /// handed the mutex in the meantime; its place is free in both cases.
     pub(crate) fn leave(&self, place: &WaiterPlace, me: u32) -> bool {
-        // Relaxed: nobody but this waiter changes it now.
+        // Relaxed: only this waiter changes it now.
         let mutex = place.mutex.load(Ordering::Relaxed);
         if place.go(WAITING, GONE) {
             self.take_out(mutex, me);
@@ -328,7 +329,7 @@ impl Table {
         accepted
     }
 
-    /// Takes a mutex back that was handed to a waiter who did not take it in time, or whom the
+    /// Takes a mutex back that was handed to a waiter that did not take it in time, or that the
     /// calling thread has interrupted. The mutex is the calling thread's then, as if it was handed
     /// to that one. `owner` is the mutex' own word.
     pub(crate) fn take_back(&self, mutex: usize, me: u32, owner: &AtomicU32) -> bool {
@@ -362,7 +363,7 @@ impl Table {
         self.places.get(number.wrapping_sub(1) as usize).map(|at| at.thread.load(Ordering::Relaxed))
     }
 
-    /// Saves the way into a bucket in which nobody stands. Not in the models: loom forgets who has
+    /// Saves the way into a bucket without waiters. Not in the models: loom forgets who has
     /// loaded a word when the thread loads it that changes it next.
     fn has_nothing_for_waiters_of(&self, mutex: usize) -> bool {
         !cfg!(loom) && self.has_nobody_for(mutex)
@@ -406,13 +407,13 @@ impl Table {
 
     /// Takes those out that are gone.
     fn take_out(&self, mutex: usize, me: u32) {
-        // If that is not possible now, somebody else will do it.
+        // If that is not possible now, another thread will do it.
         if let Some(inside) = self.enter(mutex, me) {
             inside.sweep();
         }
     }
 
-    /// Returns true if nobody stands for a mutex, or for another of its bucket.
+    /// Returns true if no thread stands for a mutex, or for another of its bucket.
     #[inline(always)]
     pub(crate) fn has_nobody_for(&self, mutex: usize) -> bool {
         // Relaxed: as in `is_empty`.
@@ -526,9 +527,9 @@ impl Table {
 }
 
 /// Returns the number of times that a waiter is passed over while it is its turn: 4 times for every
-/// 3 waiters. Whoever lets the mutex go and comes back at once finds it free then, unless a waiter
-/// that was woken is faster, and so about half of all acquisitions need no sleep, however many
-/// wait.
+/// 3 waiters. A thread that releases the mutex and comes back at once finds it free then, unless a
+/// waiter that was woken is faster, and so about half of all acquisitions need no sleep, however
+/// many wait.
 fn quota(place: &WaiterPlace) -> u32 {
     // The models are of the hand-over.
     if cfg!(loom) {
@@ -538,7 +539,7 @@ fn quota(place: &WaiterPlace) -> u32 {
 }
 
 impl WaiterPlace {
-    /// One step from a state to another, with all that was done before and is done after it.
+    /// Changes the state from one value to another; orders everything done before and after it.
     fn go(&self, from: u32, to: u32) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         self.state.compare_exchange(from, to, success, failure).is_ok()
@@ -566,7 +567,7 @@ impl Inside<'_> {
         })
     }
 
-    /// Until when a mutex that is handed over now is its new owner's alone.
+    /// Returns the time until which a mutex that is handed over now is its new owner's alone.
     fn end_of_an_offer(&self) -> u64 {
         let was_refused = self.bucket.refused.load(Ordering::Relaxed) != 0;
         let limit_ns = if was_refused { NEXT_OFFER_NS } else { OFFER_NS };
@@ -580,7 +581,7 @@ impl Inside<'_> {
         std::iter::successors(first, move |at| place(at.next.load(Ordering::Relaxed))).take(PLACES)
     }
 
-    /// Returns true if whoever is next is to be called.
+    /// Returns true if the next waiter is to be called.
     fn may_call(&self) -> bool {
         let silence = self.bucket.silence.load(Ordering::Relaxed);
         self.bucket.silence.store(silence.saturating_sub(1), Ordering::Relaxed);
@@ -643,7 +644,7 @@ impl Drop for Inside<'_> {
             return;
         }
         // Release: pairs with the acquires in `enter`. The kernel has marked the word when
-        // somebody waits for it.
+        // a thread waits for it.
         let left =
             self.bucket.inside.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed);
         if left.is_err() {

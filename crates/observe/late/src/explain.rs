@@ -74,7 +74,7 @@ fn windows(survey: &Survey) -> Vec<Window> {
 
 /// One window being read.
 struct Replay<'r> {
-    /// From when on the scheduler's records are followed.
+    /// Time from which on the scheduler's records are followed.
     known_since: u64,
     trace: &'r Trace,
     survey: &'r Survey,
@@ -240,9 +240,9 @@ impl Stage<'_, '_> {
         self.open.iter_mut().filter(move |account| account.target.stream == stream)
     }
 
-    /// Writes anew what is known better now. Whoever waits for a condition that is signalled now
-    /// has waited for the signal up to here, and so has who waited in vain; and whoever waits for
-    /// a lock that another one has got now was not given it.
+    /// Writes anew what is known better now. A thread that waits for a condition that is signalled
+    /// now has waited for the signal up to here, and so has who waited in vain; and a thread
+    /// that waits for a lock that another one has got now was not given it.
     fn look_back(&mut self, stream: u32, locks: [u32; 2], what: What, now: u64) {
         let tid = self.scene.tid(stream);
         for account in self.open.iter_mut() {

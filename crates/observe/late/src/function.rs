@@ -11,7 +11,7 @@ use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// No kind: a place outside of every call.
+/// Value for no kind: a place outside of every call.
 pub(crate) const NO_KIND: u32 = u32::MAX;
 
 /// Kinds of calls that are ranked apart from each other.
@@ -32,9 +32,9 @@ pub enum Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From the host's memory.
+    /// Copy from the host's memory.
     HostToDevice,
-    /// To the host's memory.
+    /// Copy to the host's memory.
     DeviceToHost,
     /// Inside a device.
     DeviceToDevice,
@@ -51,9 +51,9 @@ pub enum Host {
     /// Nothing.
     #[default]
     Unknown,
-    /// It is pinned: the copy is only queued.
+    /// Pinned memory: the copy is only queued.
     Pinned,
-    /// It was not pinned through the driver: the calling thread copies.
+    /// Memory that was not pinned through the driver: the calling thread copies.
     Pageable,
 }
 
@@ -82,11 +82,11 @@ pub(crate) enum Role {
     Memset,
     /// Waits until a stream's queue is empty.
     WaitStream,
-    /// Asks whether a stream's queue is empty.
+    /// Query whether a stream's queue is empty.
     PollStream,
     /// Waits for an event or for everything.
     WaitAll,
-    /// Asks whether an event has come.
+    /// Query whether an event has come.
     PollEvent,
     /// None of these.
     Other,

@@ -34,7 +34,7 @@ pub struct GraphAdvice {
     pub own: Option<GraphLaunch>,
     /// Calls that ended sequences, the most frequent first.
     pub cuts: Vec<Cut>,
-    /// Sequences of which nobody knows whether they repeat, since there was no room for them.
+    /// Sequences of which it is not known whether they repeat, since there was no room for them.
     pub forgotten: u64,
 }
 
@@ -55,20 +55,20 @@ pub struct Cut {
 pub enum Reason {
     /// The thread waits for the device.
     Wait,
-    /// It copies or sets memory and comes back when that is done.
+    /// The call copies or sets memory and returns when that is done.
     Blocking,
-    /// It allocates, frees or registers memory, and not in the order of a stream.
+    /// The call allocates, frees or registers memory, and not in the order of a stream.
     Memory,
-    /// It loads or unloads code.
+    /// The call loads or unloads code.
     Code,
-    /// It has the device call back in a way that cannot be captured.
+    /// The call makes the device call back in a way that cannot be captured.
     Callback,
 }
 
 /// Cost of one launch of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct GraphLaunch {
-    /// From call to return.
+    /// Duration from call to return.
     pub duration_ns: u64,
     /// The fewest and the most locks that it takes; none where only contended ones are recorded.
     pub locks: Option<(u64, u64)>,
@@ -157,7 +157,7 @@ impl Sequence {
 /// A kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// As the driver knows it.
+    /// The driver's handle.
     pub handle: u64,
     /// Its name, if it is known.
     pub name: Option<String>,
@@ -172,7 +172,7 @@ pub struct WorkCalls {
     pub graphs: u64,
     /// Copies, those of pageable memory included.
     pub copies: u64,
-    /// Of these, copies of pageable memory.
+    /// Copies of pageable memory among them.
     pub pageable: u64,
     /// Memory sets.
     pub memsets: u64,

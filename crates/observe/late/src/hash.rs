@@ -1,7 +1,7 @@
 //! A fast hash for tables whose keys are addresses and ids.
 //!
-//! Multiply and rotate, as compilers hash their own tables. It resists no attacker: whoever forges
-//! a trace can make its reading slow, which they could do with a larger trace as well.
+//! Multiply and rotate, as compilers hash their own tables. It resists no attacker: an attacker who
+//! forges a trace can make its reading slow, which they could do with a larger trace as well.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

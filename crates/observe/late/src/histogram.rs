@@ -75,7 +75,7 @@ impl Histogram {
         self.greatest
     }
 
-    /// In nanoseconds.
+    /// Returns the distribution in nanoseconds.
     pub(crate) fn durations(&self, clock: &Calibration) -> Distribution {
         self.distribution(|ticks| clock.duration_ns(ticks))
     }

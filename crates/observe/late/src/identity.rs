@@ -9,7 +9,7 @@ use super::hash::Map;
 use record::Class;
 use serde::Serialize;
 
-/// No lock.
+/// Value for no lock.
 pub(crate) const NO_LOCK: u32 = u32::MAX;
 
 /// Family of a lock, whichever way it is used.
@@ -79,7 +79,7 @@ pub(crate) struct Key {
 struct Line {
     /// The lock that the address means now.
     current: u32,
-    /// Since when it meant which lock, in order.
+    /// Begin and lock of each meaning of the address, in order.
     generations: Vec<(u64, u32)>,
     /// Generations that there were, those that are forgotten included.
     count: u32,

@@ -56,7 +56,7 @@ pub struct Options {
     /// Number of calls of each group that are explained: so many of the latest, and so many of the
     /// longest.
     pub worst: usize,
-    /// So many launches that may be outstanding in a stream mean that its queue may be full.
+    /// Number of outstanding launches in a stream at which its queue may be full.
     pub queue_depth: u32,
     /// Most parts of a call that are listed in the order of time; what comes after them is added
     /// up by cause.

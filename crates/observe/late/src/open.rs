@@ -19,7 +19,7 @@ const MOST_HOLDERS: usize = 16;
 pub struct OpenWait {
     /// The waiting thread, as its place in the survey's threads.
     pub thread: u32,
-    /// For what, a place in the survey's locks.
+    /// The lock, as its place in the survey's locks.
     pub lock: u32,
     /// Family of that lock.
     pub family: Family,
@@ -27,9 +27,9 @@ pub struct OpenWait {
     pub read: bool,
     /// The kind of call in which it waits; none is outside of every call.
     pub kind: Option<u32>,
-    /// Since when.
+    /// Begin of the wait.
     pub at_ns: u64,
-    /// From there to the end of the trace.
+    /// Time from its begin to the end of the trace.
     pub until_end_ns: u64,
     /// Known holders of the lock; empty for objects that no thread holds, such as conditions.
     pub holders: Vec<OpenHolder>,
@@ -44,7 +44,7 @@ pub struct OpenHolder {
     pub tid: u32,
     /// Its place in the survey's threads, if it was recorded.
     pub thread: Option<u32>,
-    /// Since when it had the lock, if that was recorded.
+    /// Time since which it had the lock, if that was recorded.
     pub since_ns: Option<u64>,
     /// The wait of the holder itself, as its place in the survey's open waits.
     pub waits: Option<u32>,
@@ -87,8 +87,8 @@ impl Left {
                 return Vec::new();
             }
             let open = of_lock(wait.lock);
-            // Whoever took it for itself last has it; what others had before that, they had let go
-            // in a way that is not recorded.
+            // The thread that took it for itself last has it; what others had before that, they had
+            // let go in a way that is not recorded.
             let last = open.iter().rposition(|(_, held)| !held.read);
             let open = &open[last.unwrap_or(0)..];
             let holding = |(stream, held): &&(u32, LockHold)| Holding {
@@ -111,7 +111,7 @@ impl Left {
     }
 }
 
-/// Circles among waits, each in the order of who waits for whom. `next` are the waits of the
+/// Circles among waits, each in the order of waiting thread and holder. `next` are the waits of the
 /// holders of what each waits for. Each wait is in at most one circle.
 pub(super) fn circles(next: &[Vec<u32>]) -> Vec<Vec<u32>> {
     #[derive(Clone, Copy, PartialEq)]
@@ -164,11 +164,11 @@ mod tests {
 
     #[test]
     fn circles_are_found_in_their_order() {
-        // 0 waits for 1, that for 2, that for 1; 3 waits for itself; 4 for nobody.
+        // 0 waits for 1, that for 2, that for 1; 3 waits for itself; 4 for none.
         let next = [vec![1], vec![2], vec![1], vec![3], vec![]];
         assert_eq!(circles(&next), [vec![1, 2], vec![3]]);
         assert!(circles(&[vec![1], vec![2], vec![]]).is_empty());
-        // A writer that waits for two readers, of whom one waits for the writer's other lock.
+        // A writer that waits for two readers, of which one waits for the writer's other lock.
         assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [vec![0, 2]]);
     }
 

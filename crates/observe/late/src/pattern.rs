@@ -129,7 +129,7 @@ impl Pattern {
         }
     }
 
-    /// For each step the median of its time relative to the call's begin.
+    /// Returns the median time of each step, relative to the begin of the call.
     pub(crate) fn medians(&self) -> Vec<u64> {
         let length = self.steps.len();
         let calls = self.times.len().checked_div(length).unwrap_or(0);

@@ -12,21 +12,21 @@ pub(crate) const UNKNOWN_TID: u32 = u32::MAX;
 /// The processor of a thread that is known to run, but not where.
 const SOMEWHERE: u32 = u32::MAX;
 
-/// No priority.
+/// Value for an unknown priority.
 pub(crate) const UNKNOWN_PRIORITY: u16 = u16::MAX;
 
 /// A thread and its priority at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Who {
     pub tid: u32,
-    /// As the kernel counts, or `UNKNOWN_PRIORITY`.
+    /// The kernel's number of the priority, or `UNKNOWN_PRIORITY`.
     pub priority: u16,
 }
 
 /// State of a thread for the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stand {
-    /// On a processor.
+    /// Running on a processor.
     Running,
     /// Taken off its processor, where this one runs now.
     Preempted(Who),
@@ -69,7 +69,7 @@ pub(crate) struct Processors {
 /// Extent of a gap in a processor's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// One switch: it concerns who left and who came, and nobody else.
+    /// One switch, which concerns only the thread that left and the one that came.
     Switch,
     /// Anything.
     Anything,
@@ -78,11 +78,11 @@ pub(crate) enum Missing {
 /// A thread's demand for a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// No, or it is not known.
+    /// It wants none, or that is not known.
     No,
-    /// It has one.
+    /// It has a processor.
     Has,
-    /// It has none since then.
+    /// It has had no processor since then.
     Since(u64),
 }
 

@@ -19,7 +19,7 @@ use trace::metadata::Tier;
 /// Results for the whole trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Survey {
-    /// From the start of recording to its end.
+    /// Duration from the start of the recording to its end.
     pub duration_ns: u64,
     /// Records in the file.
     pub records: u64,
@@ -187,7 +187,7 @@ pub struct CallKind {
     pub captured: u64,
     /// Calls that reach into a time whose records are missing.
     pub unknown: u64,
-    /// From call to return.
+    /// Duration from call to return.
     pub duration: Distribution,
     /// Waiting for locks, of the calls that had to; conditions: waiting for the mutex only.
     pub lock_wait: Distribution,
@@ -284,7 +284,8 @@ pub struct Lock {
     pub queue: Distribution,
     /// Other threads' acquisitions during one wait (numbers, not times).
     pub got_meanwhile: Distribution,
-    /// Waits during which somebody who came later got it first; `others` is how often.
+    /// Waits during which a thread that came later got it first; `others` is the number of such
+    /// times.
     pub overtaken: Tally,
     /// Acquisitions by a thread that had just released it while others waited; `others` is how
     /// many waited.
@@ -296,7 +297,8 @@ pub struct Lock {
     pub starved_writers: Tally,
     /// Acquisitions by a thread that did not wait while others did.
     pub barged: u64,
-    /// The longest hold during which somebody waited; `others` is how many waited at its end.
+    /// The longest hold during which another thread waited; `others` is the number that waited at
+    /// its end.
     pub longest_blocking: Option<Instance>,
     /// Waits whose records are missing in part.
     pub unknown_waits: u64,
@@ -359,9 +361,9 @@ pub struct Instance {
     pub at_ns: u64,
     /// Duration of the wait or hold.
     pub duration_ns: u64,
-    /// Whose.
+    /// The thread, as its place in the survey's threads.
     pub thread: u32,
-    /// In which kind of call; none is outside of every call.
+    /// Kind of call in which it was; none is outside of every call.
     pub kind: Option<u32>,
     /// Waits: thread id of the owner when it began, 0 unknown.
     pub owner_tid: u32,
@@ -446,11 +448,11 @@ pub struct Gpu {
 pub struct WorstCall {
     /// Kind of the call.
     pub kind: u32,
-    /// Whose.
+    /// The thread, as its place in the survey's threads.
     pub thread: u32,
     /// Begin of the call.
     pub at_ns: u64,
-    /// From call to return.
+    /// Duration from call to return.
     pub duration_ns: u64,
     /// The median of its kind.
     pub usual_ns: u64,
@@ -487,10 +489,10 @@ pub struct WorstCall {
 pub struct Unfinished {
     /// Kind of the call.
     pub kind: u32,
-    /// Whose.
+    /// The thread, as its place in the survey's threads.
     pub thread: u32,
     /// Begin of the call.
     pub at_ns: u64,
-    /// From there to the end of the trace.
+    /// Time from its begin to the end of the trace.
     pub until_end_ns: u64,
 }

@@ -9,11 +9,11 @@ use record::Class;
 pub(crate) struct LockHold {
     /// The lock, as its place in the table of the first pass.
     pub lock: u32,
-    /// For reading, together with others.
+    /// True if it is held for reading, together with others.
     pub read: bool,
     /// Number of times that it was taken; a recursive one is held until it was released as often.
     pub depth: u32,
-    /// Since when, in ticks.
+    /// Begin of the hold, in ticks.
     pub since: u64,
     /// The kind of call in which it was taken, or `NO_KIND`.
     pub kind: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Wait {
     pub lock: u32,
     /// Class of the use that the thread waits for.
     pub class: Class,
-    /// Since when, in ticks.
+    /// Begin of the wait, in ticks.
     pub since: u64,
     /// Thread id of the owner when the wait began, 0 unknown.
     pub owner: u32,
@@ -60,11 +60,11 @@ impl Snapshot {
 /// Snapshots of all streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshots {
-    /// One for each so many blocks of a stream.
+    /// Number of blocks of a stream for each snapshot.
     stride: usize,
-    /// For each stream the blocks at whose begin something was open.
+    /// Blocks of each stream at whose begin something was open.
     streams: Vec<Vec<(usize, Snapshot)>>,
-    /// For each stream what was open at its end.
+    /// State of each stream at its end.
     ends: Vec<Snapshot>,
 }
 

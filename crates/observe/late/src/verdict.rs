@@ -28,16 +28,16 @@ pub struct Verdict {
     pub remedies: Vec<Remedy>,
 }
 
-/// One time that something went wrong.
+/// One occasion on which something went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Occasion {
     /// Begin of the wait, hold or call.
     pub at_ns: u64,
     /// Duration of the wait, hold or call.
     pub duration_ns: u64,
-    /// Whose, as a place in [`Survey::threads`].
+    /// The thread, as its place in [`Survey::threads`].
     pub thread: u32,
-    /// In which kind of call; none is outside of every call.
+    /// Kind of call in which it was; none is outside of every call.
     pub kind: Option<u32>,
     /// The explained call that shows it, if one does, as its place in [`Survey::worst`].
     pub explained: Option<u32>,

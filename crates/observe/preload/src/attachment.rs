@@ -50,14 +50,15 @@ pub(crate) const OFF: u8 = 0;
 pub(crate) const CONTENDED: u8 = 1;
 /// All locks.
 pub(crate) const FULL: u8 = 2;
-/// Nobody has tried to attach yet.
+/// State before the first attempt to attach.
 pub(crate) const UNTRIED: u8 = 3;
 const TRYING: u8 = 4;
 /// Added to the gate while locks are guarded.
 pub(crate) const GUARDED: u8 = 8;
 /// Added to the gate while mutexes are looked at before each use.
 pub(crate) const CONVERTING: u8 = 16;
-/// In place of the guard in the gate when it has ended: locks that are ours stay ours.
+/// Mark in place of the guard in the gate when it has ended: locks that the guard took over stay
+/// its own.
 const ENDED: u8 = 32;
 const NOT_RECORDING: u8 = GUARDED | CONVERTING | ENDED;
 
@@ -109,7 +110,7 @@ pub(crate) fn gate() -> u8 {
     GATE.load(Ordering::Acquire) & !NOT_RECORDING
 }
 
-/// Returns true if locks are guarded; finds out if nobody has tried yet.
+/// Returns true if locks are guarded; attaches if that was not tried yet.
 #[inline(always)]
 pub(crate) fn is_guarded() -> bool {
     match GATE.load(Ordering::Acquire) {
@@ -121,7 +122,7 @@ pub(crate) fn is_guarded() -> bool {
     }
 }
 
-/// Returns true if there is a recording; finds out if nobody has tried yet.
+/// Returns true if there is a recording; attaches if that was not tried yet.
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
     match gate() {
@@ -218,7 +219,7 @@ fn attach() -> bool {
     let Some(variable) = environment(VARIABLE.as_bytes()) else { return false };
     let tried = GATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
     if tried.is_err() {
-        // Somebody is at it; what happens meanwhile is not recorded.
+        // Another thread attaches now; events until it is done are not recorded.
         return false;
     }
     read_clocks_by_kernel();
@@ -241,7 +242,7 @@ fn read_clocks_by_kernel() {
 
 /// Puts the recording in place; returns what is recorded.
 fn open(log: Log, side: Side, flags: Flags) -> u8 {
-    // SAFETY: only the thread that moved the gate from UNTRIED comes here, and nobody reads
+    // SAFETY: only the thread that moved the gate from UNTRIED comes here, and no thread reads
     // before it opens.
     unsafe { (*MEMORY.0.get()).write((log, side)) };
     // SAFETY: the page is this library's own and holds nothing that a child needs.
@@ -327,7 +328,7 @@ fn is_affordable(size: usize) -> bool {
     getrlimit(Resource::As).current.is_none_or(|limit| size as u64 <= limit / 16)
 }
 
-/// Tells the recording of a process that cannot have the whole of it.
+/// Counts in the recording a process that cannot have the whole of it.
 fn count_not_attached(memory: &OwnedFd, size: usize) {
     let area = AREA_CHUNKS as usize * CHUNK_BYTES;
     if let Some(base) = map_bytes(memory, area) {
@@ -343,9 +344,9 @@ fn count_not_attached(memory: &OwnedFd, size: usize) {
 
 static IS_CAREFUL: AtomicBool = AtomicBool::new(false);
 
-/// The program has given up to gain privileges, as whoever restricts its system calls does before,
-/// perhaps where nobody notices: from now on the guard makes no system call that the C library's
-/// locks do not make.
+/// The program has given up to gain privileges, as a program that restricts its system calls does
+/// before, perhaps unnoticed: from now on the guard makes no system call that the C library's locks
+/// do not make.
 pub(crate) fn be_careful() {
     IS_CAREFUL.store(true, Ordering::Relaxed);
     guard::restrict(true);
@@ -376,7 +377,7 @@ pub(crate) fn suspend() -> Suspended {
     let invitation = invitation.map(|at| {
         let at = at.cast_mut();
         // SAFETY: the first byte of the variable's value, or the zero after it; the environment
-        // can be written. Nobody has a reference to it.
+        // can be written. No code has a reference to it.
         let byte = unsafe { at.read_volatile() };
         if byte != 0 {
             // SAFETY: as above.

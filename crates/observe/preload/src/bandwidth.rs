@@ -76,7 +76,7 @@ struct Wiped {
 // SAFETY: the hold is written once, before the stage is ATTACHED, and only read afterwards.
 unsafe impl Sync for Wiped {}
 
-/// Nobody has tried to attach.
+/// State before the first attempt to attach.
 const UNTRIED: u32 = 0;
 const TRYING: u32 = 1;
 const ATTACHED: u32 = 2;
@@ -126,7 +126,7 @@ pub(crate) fn suspend() -> bool {
     was_wanted
 }
 
-/// It has not.
+/// The program has not restricted its system calls: the lock is wanted again.
 pub(crate) fn resume() {
     WANTED.store(true, Ordering::Release);
     if let Some(state) = State::get() {
@@ -134,7 +134,7 @@ pub(crate) fn resume() {
     }
 }
 
-/// It has: nothing is held any more. Makes no system call.
+/// The program has restricted its system calls: all holds end. Makes no system call.
 pub(crate) fn end() {
     if let Some(state) = State::get() {
         state.activity.each_place(|place| state.complete(place, Moment::END));
@@ -213,7 +213,7 @@ enum Ends {
     Nothing,
     /// All work that came before it.
     Earlier(Moment),
-    /// That, and the work itself.
+    /// All earlier work, and the work itself.
     All(Moment),
     /// Nothing; the thread's own event tells when.
     Own(Handle),
@@ -265,8 +265,8 @@ unsafe fn after(around: Around, result: u32, arguments: &Arguments, thread: &'st
     }
 }
 
-/// Asks the regulator, once in each process image; the program waits for it as long as `Hold` has
-/// patience.
+/// Attaches to the regulator, once in each process image; the program waits for as long as `Hold`
+/// has patience.
 #[cold]
 fn attach() {
     let (yes, no) = (Ordering::Acquire, Ordering::Relaxed);
@@ -284,7 +284,7 @@ fn attach_now() {
         STATE.stage.store(REFUSED, Ordering::Relaxed);
         return count(BandwidthCount::NotAttached);
     };
-    // SAFETY: only the thread that moved the stage from UNTRIED comes here, and nobody reads
+    // SAFETY: only the thread that moved the stage from UNTRIED comes here, and no thread reads
     // before it is ATTACHED.
     unsafe { (*STATE.hold.get()).write(hold) };
     // Release: pairs with the acquire in `get`.
@@ -320,7 +320,7 @@ impl State {
 
     #[inline]
     fn hold(&self) -> Counted {
-        // SAFETY: written before the stage was ATTACHED, which whoever has a state has seen.
+        // SAFETY: written before the stage was ATTACHED, which every owner of a state has seen.
         Counted(unsafe { (*self.0.hold.get()).assume_init_ref() })
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct Library {
 enum Hash {
     /// Today's.
     Gnu(*const u32),
-    /// That of libraries linked with `--hash-style=sysv`.
+    /// Hash table of libraries linked with `--hash-style=sysv`.
     Plain(*const u32),
 }
 

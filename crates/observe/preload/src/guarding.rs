@@ -2,8 +2,8 @@
 //!
 //! A hook that finds the guard on asks [`mutexes`] whether the lock, taken from this address, is
 //! guarded, and how. [`mutex`] does it. What is left alone is counted in the recording's side
-//! area. When the program restricts its system calls the guard ends as the recording does: whoever
-//! waits in the table also sleeps where the C library wakes, or looks for itself.
+//! area. When the program restricts its system calls the guard ends as the recording does: a thread
+//! that waits in the table also sleeps where the C library wakes, or looks for itself.
 
 pub(crate) mod guarded_mutex;
 pub(crate) mod guarded_rwlock;
@@ -17,8 +17,8 @@ use record::guard::{GuardCount, GuardFlags, Mutexes};
 use rustix::mm::Advice;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
-/// Pages of their own, so that the kernel can wipe them in a forked child: whoever waits or reads
-/// there is a thread of the parent's.
+/// Pages of their own, so that the kernel can wipe them in a forked child: a thread that waits or
+/// reads there is a thread of the parent's.
 #[repr(C, align(4096))]
 pub(crate) struct Wiped(Table, Readers);
 
@@ -71,7 +71,7 @@ pub(crate) fn begin(side: &Side) -> Option<Begun> {
         return None;
     }
     guard::number_memory_by(attachment::memory);
-    // Whoever stands between this library and the C library sees what the program calls.
+    // A library between this one and the C library sees what the program calls.
     let rwlocks = flags.phase_fair() && !real::wraps_rwlocks();
     let are_known = !real::wraps_mutexes() && guarded_mutex::words_are_known();
     ARE_THE_C_LIBRARYS.store(are_known, Ordering::Relaxed);

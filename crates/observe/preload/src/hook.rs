@@ -5,10 +5,10 @@
 //! address are recorded ([`recorder`]); in cheap mode it asks that only when it must wait. To find
 //! out, it tries to take the lock without waiting: when that works, the lock was free. When it
 //! does not, the thread is about to wait, which is recorded with the owner before the real
-//! function is called, and again after it. Where somebody else stands between this library and the
-//! C library's functions, what the program called is all that is called, and the lock's words are
-//! looked at instead ([`Site::looks_taken`]). The plain functions of mutexes and read-write locks
-//! have ways of their own around most of this ([`short`]).
+//! function is called, and again after it. Where another library stands between this library and
+//! the C library's functions, what the program called is all that is called, and the lock's words
+//! are looked at instead ([`Site::looks_taken`]). The plain functions of mutexes and read-write
+//! locks have ways of their own around most of this ([`short`]).
 //!
 //! A lock is stamped after it was taken and before it is let go, so that the recorded holds of
 //! one lock never overlap.
@@ -214,7 +214,7 @@ impl Site {
         }
     }
 
-    /// Returns true if somebody else has the lock, as far as its words say; they may not be the C
+    /// Returns true if another thread has the lock, according to its words; they may not be the C
     /// library's.
     fn looks_taken(self, words: Words) -> bool {
         const TYPE: u32 = 3;

@@ -1,4 +1,4 @@
-//! The one library that is preloaded into programs which nobody may change.
+//! Preload library for programs that cannot be changed.
 //!
 //! A call of the program arrives in one of the hooks, is recorded, and goes on to the function
 //! that it was meant for:

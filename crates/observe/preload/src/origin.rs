@@ -43,7 +43,7 @@ struct Entry {
 
 /// Nothing is here, or a library that was closed.
 const FREE: u64 = 0;
-/// Somebody fills the entry. Like [`FREE`], it ends before every address.
+/// Mark of an entry that a thread is filling. Like [`FREE`], it ends before every address.
 const BUSY: u64 = 1;
 
 impl Entry {

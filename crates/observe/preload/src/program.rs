@@ -18,7 +18,7 @@ static LENGTH: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds the path out. Only for the thread that attaches.
 pub(crate) fn learn_path() {
-    // SAFETY: only this thread, once, while the length is 0 and nobody reads.
+    // SAFETY: only this thread, once, while the length is 0 and no thread reads.
     let place = unsafe { &mut *PATH.0.get() };
     let found = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/exe", place);
     // Release: pairs with the acquire in `path`.

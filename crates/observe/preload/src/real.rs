@@ -6,9 +6,9 @@
 //!
 //! To find out whether a lock is free, a hook may attempt to take it before it calls the function
 //! that the program called ([`attempt`]). That is not what the program called, so it is done only
-//! where nobody sees it: where all functions that take such a lock are the C library's own. Another
-//! library that has put itself before them may wrap only some, and would find locks let go that it
-//! never saw taken.
+//! where no other library sees it: where all functions that take such a lock are the C library's
+//! own. Another library that has put itself before them may wrap only some, and would find locks
+//! let go that it never saw taken.
 
 use crate::elf::{self, Found};
 use std::ffi::{CStr, c_int, c_void};
@@ -133,7 +133,8 @@ pub(crate) enum Attempt {
 
 const ATTEMPT_COUNT: usize = 6;
 
-/// Result of an attempt that was not made, since somebody could see it. No function returns it.
+/// Result of an attempt that was not made, since another library could see it. No function returns
+/// it.
 pub(crate) const NOT_TRIED: c_int = c_int::MIN;
 
 /// The function that attempts, and those that the program may call instead, in the order of
@@ -177,8 +178,8 @@ pub(crate) static ATTEMPTS: [AtomicUsize; ATTEMPT_COUNT] =
 static WRAPPED_MUTEXES: AtomicBool = AtomicBool::new(false);
 static WRAPPED_RWLOCKS: AtomicBool = AtomicBool::new(false);
 
-/// The function that attempts to take a lock, if nobody sees it; otherwise one that returns
-/// [`NOT_TRIED`].
+/// The function that attempts to take a lock, if no other library sees it; otherwise one that
+/// returns [`NOT_TRIED`].
 #[inline(always)]
 pub(crate) fn attempt(which: Attempt) -> unsafe extern "C-unwind" fn(Object) -> c_int {
     // Relaxed: as in `address`.
@@ -197,12 +198,13 @@ pub(crate) fn is_attempted(which: Attempt) -> bool {
     attempt(which) as usize != not_tried as *const () as usize
 }
 
-/// Returns true if somebody has put functions of mutexes in place of the C library's.
+/// Returns true if another library has put functions of mutexes in place of the C library's.
 pub(crate) fn wraps_mutexes() -> bool {
     WRAPPED_MUTEXES.load(Ordering::Relaxed)
 }
 
-/// Returns true if somebody has put functions of read-write locks in place of the C library's.
+/// Returns true if another library has put functions of read-write locks in place of the C
+/// library's.
 pub(crate) fn wraps_rwlocks() -> bool {
     WRAPPED_RWLOCKS.load(Ordering::Relaxed)
 }

@@ -4,10 +4,11 @@
 //! it is. A process asks once, when its image starts: a forked child has the memory already. There
 //! are two ways.
 //!
-//! 1. It opens the recorder's descriptor of the memory file through `/proc`. The kernel lets in
-//!    whoever could as well trace the recorder: its user, and root. Nobody is asked, so that nobody
-//!    can be in the way, and a recorder that is stopped or out of breath costs nothing. It goes
-//!    into other network namespaces and other roots, as long as they have a `/proc`.
+//! 1. It opens the recorder's descriptor of the memory file through `/proc`. The kernel
+//!    admits every user who could also trace the recorder: its user, and root. No other process is
+//!    asked, so that none can be in the way, and a recorder that is stopped or out of breath costs
+//!    nothing. It goes into other network namespaces and other roots, as long as they have a
+//!    `/proc`.
 //! 2. If that is refused, as to a process that has become another user's, or has fewer
 //!    capabilities, it goes to the recorder's socket, and shows the token that stands in the
 //!    variable ([`RecorderSocket`](crate::door::RecorderSocket)). The socket has a name in the abstract namespace,
@@ -63,7 +64,7 @@ impl std::fmt::Debug for Invitation {
 }
 
 impl Invitation {
-    /// One to this process's memory file, with a random name and token.
+    /// Creates an invitation to this process's memory file, with a random name and token.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel gives no random bytes, or does not know the file.
@@ -87,7 +88,7 @@ impl Invitation {
         self.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// From the value of [`VARIABLE`]; `None` for anything else. Allocates nothing.
+    /// Decodes the value of [`VARIABLE`]; `None` for anything else. Allocates nothing.
     pub fn parse(value: &[u8]) -> Option<Invitation> {
         if value.len() != 2 * BYTES {
             return None;
@@ -194,7 +195,7 @@ impl Path {
     }
 }
 
-/// Asks at the recorder's socket.
+/// Requests the memory at the recorder's socket.
 fn ask(invitation: &Invitation) -> Option<(OwnedFd, usize)> {
     let kind = SocketType::SEQPACKET;
     let socket =
@@ -279,7 +280,7 @@ mod tests {
     fn memory_of_the_same_user_is_opened_without_asking() {
         let recording = recording();
         let invitation = Invitation::new(recording.fd()).unwrap();
-        // Nobody listens.
+        // No recorder listens.
         let (memory, size) = knock(&invitation).unwrap();
         let inode = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).unwrap().st_ino;
         assert_eq!((inode(memory.as_fd()), size), (inode(recording.fd()), recording.size()));

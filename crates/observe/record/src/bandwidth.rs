@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 /// Longest path of a socket in bytes, without the zero that ends it for the kernel.
 pub const SOCKET_BYTES: usize = 107;
 
-/// That a program holds the bandwidth lock while the accelerator works for it.
+/// Order that a program holds the bandwidth lock while the accelerator works for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
     /// Path of the socket at which the regulator listens.
     pub socket: PathBuf,
-    /// Interval, in nanoseconds, at which streams are asked whose work nobody has seen ending.
+    /// Interval, in nanoseconds, of the questions about streams whose work has no other observer.
     pub period_ns: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct Bandwidth {
 pub struct Taking {
     socket: [u8; SOCKET_BYTES],
     length: usize,
-    /// As in [`Bandwidth`].
+    /// Interval, as in [`Bandwidth`].
     pub period_ns: u64,
 }
 
@@ -42,7 +42,7 @@ pub enum BandwidthCount {
     Attached,
     /// Processes that used the accelerator and could not attach: nothing was held for them.
     NotAttached,
-    /// Processes without a thread that asks: what nobody waited for was held on.
+    /// Processes without a polling thread: the lock was held on for work that no call waited for.
     NoPoller,
     /// Streams that got work, each time that they were met anew.
     Streams,

@@ -1,9 +1,10 @@
 //! The recorder's socket, at which processes ask for the memory that cannot open it themselves.
 //!
-//! Its name can be read by everybody in `/proc/net/unix`, so that anybody can come, say nothing,
-//! and come again. Guests are served beside each other as soon as they show the token; those who
-//! have not yet said anything wait in a bounded list, in which each user has a few places: when
-//! they are taken, that user's longest silent guest goes. So nobody takes another user's place.
+//! Its name can be read by every process in `/proc/net/unix`, so that any process can connect, send
+//! nothing, and come again. Guests are served beside each other as soon as they show the token;
+//! those who have not yet said anything wait in a bounded list, in which each user has a few
+//! places: when they are taken, that user's longest silent guest goes. So no user takes another
+//! user's place.
 
 use crate::Error;
 use crate::attach::{HALF, Invitation, PATIENCE_MS};
@@ -36,7 +37,7 @@ pub struct RecorderSocket {
     silent: Vec<Guest>,
 }
 
-/// Somebody who has not said anything yet.
+/// A client that has not sent anything yet.
 #[derive(Debug)]
 struct Guest {
     socket: OwnedFd,
@@ -79,14 +80,15 @@ impl RecorderSocket {
         Some(first.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits for somebody to be served, for `longest` at most, or without it until there is
-    /// somebody, or somebody has been silent for too long.
+    /// Waits for a client to be served, for `longest` at most, or without it until there is
+    /// one, or one has been silent for too long.
     pub fn wait(&self, longest: Option<Duration>) {
         let mut watched: Vec<PollFd<'_>> =
             self.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = longest.into_iter().chain(self.patience()).min();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // After an error, as when a signal interrupts it, nobody is there; the caller comes again.
+        // After an error, as when a signal interrupts it, no client is there; the caller comes
+        // again.
         let _ = poll(&mut watched, timeout.as_ref());
     }
 

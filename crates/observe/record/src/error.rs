@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Too little memory was asked for.
-    #[error("a recording of {bytes} bytes is too small, {least} is the least")]
+    #[error("a recording of {bytes} bytes is too small, expected at least {least} bytes")]
     TooSmall {
         /// Asked for.
         bytes: u64,

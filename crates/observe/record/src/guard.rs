@@ -9,7 +9,7 @@ pub enum Mutexes {
     /// Nothing.
     #[default]
     Alone,
-    /// Every mutex is made an inheritance mutex.
+    /// Inheritance mutexes in place of all mutexes.
     Inherit,
     /// Bounded bypass.
     Fair,
@@ -26,7 +26,7 @@ pub struct Guard {
     pub phase_fair: bool,
     /// True if the holders of phase-fair locks run at the priority of those who wait.
     pub boost: bool,
-    /// After how many nanoseconds a waiter is not overtaken any more.
+    /// Time in nanoseconds after which a waiter is not overtaken any more.
     pub bound_ns: u64,
     /// Locks of all libraries, not only of `libraries`.
     pub everywhere: bool,
@@ -42,17 +42,18 @@ pub enum GuardCount {
     MutexConverted,
     /// Uses of mutexes that were left alone: robust ones.
     MutexRobust,
-    /// With inheritance already.
+    /// Uses of mutexes that were left alone: with inheritance already.
     MutexInherits,
-    /// With a ceiling.
+    /// Uses of mutexes that were left alone: with a ceiling.
     MutexCeiling,
-    /// Used by several processes.
+    /// Uses of mutexes that were left alone: used by several processes.
     MutexShared,
-    /// Destroyed.
+    /// Uses of mutexes that were left alone: destroyed.
     MutexDestroyed,
-    /// In use when they were met for the first time.
+    /// Uses of mutexes that were left alone: in use at the first encounter.
     MutexBusy,
-    /// Without an initialiser, in memory of which it is not known who else uses it.
+    /// Uses of mutexes that were left alone: without an initialiser, in memory with unknown other
+    /// users.
     MutexUnknownUsers,
     /// Waits for a mutex that ended with a hand-over.
     HandedOver,
@@ -64,9 +65,9 @@ pub enum GuardCount {
     TableFull,
     /// Read-write locks that were made phase-fair.
     RwlockConverted,
-    /// That were left alone: used by several processes.
+    /// Uses of read-write locks that were left alone: used by several processes.
     RwlockShared,
-    /// In use when they were met for the first time.
+    /// Uses of read-write locks that were left alone: in use at the first encounter.
     RwlockBusy,
     /// Processes whose lock functions are not the C library's own, as under a sanitizer, or that run
     /// under Valgrind.

@@ -1,4 +1,4 @@
-//! One record: what happened, when, to what.
+//! Layout of one record: the event, its time and its object.
 //!
 //! ```text
 //!   byte 0        8          16         24       28     30     32
@@ -89,7 +89,7 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Action {
-    /// It was not free; the thread begins to wait.
+    /// The lock was not free; the thread begins to wait.
     Waiting = 1,
     /// The thread has it.
     Acquired = 2,
@@ -97,9 +97,9 @@ pub enum Action {
     Failed = 3,
     /// The thread is about to let it go.
     Released = 4,
-    /// It was initialised.
+    /// The lock was initialised.
     Created = 5,
-    /// It was destroyed.
+    /// The lock was destroyed.
     Destroyed = 6,
     /// Waiters were told to go on.
     Signalled = 7,
@@ -323,14 +323,14 @@ impl Record {
         Some(Record { time, subject, detail, number, kind: Kind::from_code(kind)? })
     }
 
-    /// As it lies in a file.
+    /// Returns the record in the form of a file.
     #[inline]
     pub fn to_raw(&self) -> Raw {
         let Record { time, subject, detail, number, kind } = *self;
         Raw { time, subject, detail, number, kind: kind.code(), lap: 0 }
     }
 
-    /// As the log takes it.
+    /// Returns the record in the form of the log.
     #[inline(always)]
     pub fn entry(&self) -> shm::log::Entry {
         shm::log::Entry {
@@ -361,14 +361,14 @@ pub struct SwitchDetail {
 }
 
 impl SwitchDetail {
-    /// As a record's detail.
+    /// Packs it into a record's detail.
     pub fn pack(self) -> u64 {
         u64::from(self.from_state)
             | u64::from(self.from_priority) << 32
             | u64::from(self.to_priority) << 48
     }
 
-    /// From a record's detail.
+    /// Unpacks it from a record's detail.
     pub fn unpack(detail: u64) -> SwitchDetail {
         SwitchDetail {
             from_state: detail as u32,

@@ -1,4 +1,4 @@
-//! A recording: the memory that a recorded program's processes write to, held by whoever records.
+//! A recording: the memory that a recorded program's processes write to, held by the recorder.
 
 use crate::{Error, Settings, Side};
 use shm::log::{AREA_CHUNKS, CHUNK_BYTES, Keep, Log};
@@ -15,8 +15,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Takes memory for about `bytes` bytes of records, all of it now, so that nobody who writes
-    /// to it later finds it missing.
+    /// Takes memory for about `bytes` bytes of records, all of it now, so that no process that
+    /// writes to it later finds it missing.
     ///
     /// # Errors
     /// [`Error::TooSmall`] below one chunk, [`Error::Memory`] when there is not that much,

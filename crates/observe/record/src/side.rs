@@ -1,7 +1,7 @@
 //! The side area of a recording: what is recorded, and the names that the records refer to.
 //!
 //! ```text
-//!   byte 4096     settings: magic, version, flags, libraries        written before anybody attaches
+//!   byte 4096     settings: magic, version, flags, libraries       written before processes attach
 //!        5152     counters: processes, troubles, bytes of names
 //!        5288     the guard: flags, bound, libraries, counters
 //!        6480     the bandwidth lock: period, socket, counters

@@ -40,7 +40,7 @@ use switches::Switches;
 pub enum Wanted {
     /// The best that is allowed here.
     Auto,
-    /// This one or an error.
+    /// This tier, or an error.
     Exactly(Tier),
 }
 
@@ -136,7 +136,7 @@ impl Collector {
     }
 }
 
-/// So many separate ranges of lost records are told apart on a processor.
+/// Largest number of separate ranges of lost records of a processor.
 const MOST_RANGES: usize = 4096;
 
 /// Adds a range that begins after the others began; beyond the most, the last one is widened.
@@ -167,7 +167,7 @@ fn best(request: &Request, reasons: &mut Vec<String>) -> (Source, Tier) {
             Err(error) => {
                 let what = match tier {
                     Tier::Scheduler => "other programs and wake-ups are not recorded",
-                    _ => "when threads were on a processor is not recorded",
+                    _ => "the times at which threads ran are not recorded",
                 };
                 reasons.push(format!("{what}: {error}"));
             }

@@ -86,12 +86,12 @@ pub struct FlowDrive {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramEnd {
-    /// It is not known.
+    /// The end is not known.
     #[default]
     Unknown,
-    /// It exited with this status.
+    /// The program exited with this status.
     Exited(i32),
-    /// It was killed by this signal.
+    /// The program was killed by this signal.
     Killed(i32),
 }
 
@@ -128,7 +128,7 @@ pub enum Tier {
     Preload,
     /// Times at which the program's own threads were on a processor. Needs no privilege.
     Switches,
-    /// Every switch and wake-up of the machine, with who ran instead. Needs root.
+    /// Every switch and wake-up of the machine, with the thread that ran instead. Needs root.
     Scheduler,
 }
 
@@ -160,7 +160,7 @@ pub struct Guard {
     pub phase_fair: bool,
     /// True if holders of phase-fair locks were boosted.
     pub boost: bool,
-    /// After how many nanoseconds a waiter was not overtaken any more.
+    /// Time in nanoseconds after which a waiter was not overtaken any more.
     pub bound_ns: u64,
     /// True if locks of all libraries were guarded.
     pub everywhere: bool,
@@ -178,17 +178,18 @@ pub struct GuardCounts {
     pub mutexes_converted: u64,
     /// Uses of mutexes that were left alone: robust.
     pub mutexes_robust: u64,
-    /// With inheritance already.
+    /// Uses of mutexes that were left alone: with inheritance already.
     pub mutexes_inheriting: u64,
-    /// With a ceiling.
+    /// Uses of mutexes that were left alone: with a ceiling.
     pub mutexes_ceiling: u64,
-    /// Used by several processes.
+    /// Uses of mutexes that were left alone: used by several processes.
     pub mutexes_shared: u64,
-    /// Destroyed.
+    /// Uses of mutexes that were left alone: destroyed.
     pub mutexes_destroyed: u64,
-    /// In use when they were to be converted.
+    /// Uses of mutexes that were left alone: in use when they were to be converted.
     pub mutexes_busy: u64,
-    /// Never initialised by a call, so that it is not known who else uses them.
+    /// Uses of mutexes that were left alone: never initialised by a call, so that other users are
+    /// unknown.
     pub mutexes_of_unknown_users: u64,
     /// Waits that ended with a hand-over.
     pub handed_over: u64,
@@ -200,9 +201,9 @@ pub struct GuardCounts {
     pub table_full: u64,
     /// Read-write locks that were made phase-fair.
     pub rwlocks_converted: u64,
-    /// That were left alone: used by several processes.
+    /// Uses of read-write locks that were left alone: used by several processes.
     pub rwlocks_shared: u64,
-    /// In use when they were met for the first time.
+    /// Uses of read-write locks that were left alone: in use at the first encounter.
     pub rwlocks_busy: u64,
     /// Processes that were not guarded, since their lock functions are not the C library's own.
     pub intercepted: u64,

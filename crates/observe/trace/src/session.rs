@@ -326,7 +326,7 @@ impl<'a> Session<'a> {
             drop(stop);
             let door_failed = service.join().expect("the service does not panic");
             let door_failed = door_failed.map(|(count, reason)| TroubleCount {
-                trouble: format!("processes could not be let into the recording: {reason}"),
+                trouble: format!("processes were not admitted to the recording: {reason}"),
                 count,
             });
             let note = self.note.clone().map(|trouble| TroubleCount { trouble, count: 1 });
@@ -344,7 +344,7 @@ impl<'a> Session<'a> {
         metadata.tier_reasons = vec!["keeptime was killed before the program ended".to_owned()];
         describe_processes(&mut metadata, &self.recording, Vec::new());
         if !metadata.processes.is_empty() && writer.rewind().is_ok() {
-            // There is nobody who could be told of an error.
+            // The recorder is gone, so that an error cannot be reported.
             let _ = write(writer, &self.recording, &mut metadata, Collected::default());
         }
     }

@@ -71,7 +71,7 @@ fn least_slack(bounds: &Bounds) -> Option<String> {
             addend.words,
             time(addend.ns)
         ),
-        None => format!("{start}; it waits for nobody."),
+        None => format!("{start}; it waits for no other chain."),
     })
 }
 
@@ -164,7 +164,7 @@ fn shrink(addends: &[&Addend], together_ns: u64, missing_ns: u64) -> String {
 }
 
 /// The other chain that causes most of the bound, where the largest addend does not say it: because
-/// it is from somebody else, or not the only one.
+/// it is from another chain, or not the only one.
 fn blame(bounds: &Bounds, addends: &[Addend], named: Option<usize>) -> Option<String> {
     let mut by_chain: Vec<(usize, u64, usize)> = Vec::new();
     for addend in addends {
@@ -178,7 +178,7 @@ fn blame(bounds: &Bounds, addends: &[Addend], named: Option<usize>) -> Option<St
     let total_ns = addends.iter().map(|addend| addend.ns).sum();
     (ways > 1 || named != Some(chain)).then(|| {
         format!(
-            "The chain to blame most is {}: {}, {} of the bound, in all.",
+            "The largest cause is chain {}: {}, {} of the bound, in all.",
             bounds.names.chains[chain],
             time(ns),
             percent_down(ns, total_ns)
@@ -245,7 +245,7 @@ fn others(bounds: &Bounds, changed: usize, open: &[usize]) -> Vec<String> {
         ));
     }
     if !late.is_empty() {
-        sentences.push(format!("Then see to {}.", listed(&late)));
+        sentences.push(format!("Then change {}.", listed(&late)));
     }
     sentences
 }

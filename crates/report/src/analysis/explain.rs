@@ -74,7 +74,7 @@ fn quantities(bounds: &Bounds, chain: usize, part: &PartBound) -> Vec<Vec<Cell>>
     rows
 }
 
-/// Whom the bound relies on, and the overheads that went in.
+/// Chains that the bound relies on, and the overheads that went in.
 fn relations(bounds: &Bounds, chain: usize) -> Vec<String> {
     let (model, bound, name) = bounds.chain(chain);
     let names = |wanted: bool| {

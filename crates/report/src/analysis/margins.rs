@@ -10,7 +10,7 @@ use terminal::page::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, WARN};
 /// One line per kind of time, all others being as they are.
 pub fn margins(bounds: &Bounds, margins: &[Margin], color: bool) -> String {
     let mut page = Page::new(WIDTH, color);
-    page.line(HEAD, "How far times may grow, all others as they are:");
+    page.line(HEAD, "Factors by which times may grow, all others unchanged:");
     let rows: Vec<Vec<Cell>> = margins.iter().map(|margin| row(bounds, margin)).collect();
     page.table(&[true, false, true].map(|left| ("", left)), &rows);
     page.finish()

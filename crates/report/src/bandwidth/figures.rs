@@ -172,7 +172,7 @@ fn rules(rules: &[RuleRun], first: &RuleRun) -> Section {
         ),
         with_level(
             bars(
-                "Who runs while the lock is held (BWLOCK++, Figs. 5 and 6)",
+                "Share of the memory-bound thread while the lock is held (BWLOCK++, Figs. 5 and 6)",
                 "the memory-bound thread's share, %",
                 vec![
                     by_rule("of the periods", &|rule| Some(rule.memory_periods.scaled(100.0))),

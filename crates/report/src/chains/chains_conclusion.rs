@@ -32,7 +32,7 @@ fn max_us(policy: &PolicyRun, chain: &ChainInfo) -> Option<f64> {
 fn comparison(run: &ChainsRun, chain: &ChainInfo) -> String {
     let (id, unit) = (&chain.id, unit(run));
     let Some(priority) = run.policy(PRIORITY) else {
-        return format!("The policy {PRIORITY} was not run, so nothing can be said to be won.");
+        return format!("The policy {PRIORITY} was not run, so nothing was compared.");
     };
     let Some(own_us) = max_us(priority, chain) else {
         return format!(
@@ -120,7 +120,7 @@ fn bounds(run: &ChainsRun) -> Option<String> {
             // A bound is of the system as it was declared, on a machine that does nothing else.
             let cause = match priority.marks.is_empty() {
                 true => "; what the file declares is too short for this machine",
-                false => "; the marks of that run say what the bounds do not know of",
+                false => "; the marks of that run name what the bounds leave out",
             };
             Some(format!("{longer}{cause}."))
         }

@@ -235,7 +235,7 @@ fn steps(points: &[(i32, i32)], bottom: i32) -> Vec<(i32, i32)> {
     points.iter().zip(before).flat_map(|((x, y), before)| [(*x, before), (*x, *y)]).collect()
 }
 
-/// From the lower to the upper end of a range.
+/// Draws a line from the lower to the upper end of a range.
 fn whisker(area: &Area<'_>, x: i32, (low, high): (i32, i32), ink: Ink) -> Drawn {
     line(area, (x, low), (x, high), ink, 3)?;
     line(area, (x - 6, low), (x + 6, low), ink, 3)?;

@@ -1,4 +1,4 @@
-//! What happened under each policy, and why the vehicle reacted when it did.
+//! The events under each policy, and the reason for which the vehicle reacted when it did.
 
 use super::conclusion::sentences;
 use super::{Drive, DriveRun, PartKind, scene, timeline};
@@ -14,8 +14,8 @@ pub fn document(run: &DriveRun) -> Document {
         "policy|collision|frames|fast|mean|median|p99|max|RSS violated, s|progress, m".split('|');
     let rows = run.drives.iter().enumerate().map(|(ink, drive)| row(drive, ink));
     let about = "From a sensor frame to its command, milliseconds; fast are the frames for which a \
-                 module took its fast path. Of what RSS allows: the seconds in which the vehicle was \
-                 closer.";
+                 module took its fast path. RSS violated: the seconds in which the vehicle was \
+                 closer than RSS allows.";
     let mut sections = vec![Section::new("Each policy", about).table(Table::new("", head, rows))];
     if run.hazard.is_some() {
         let kinds = PartKind::ALL.map(PartKind::name);
@@ -58,8 +58,8 @@ pub fn html(run: &DriveRun) -> Result<String, Error> {
         let drawings = drawings.into_iter().flatten();
         let pictures = drawings.map(|svg| Picture { title: String::new(), svg }).collect();
         let about = format!(
-            "Seconds {from:.1} to {to:.1} in real time, again and again; a red rear marks the \
-             vehicle after its reaction."
+            "Seconds {from:.1} to {to:.1} in real time, repeated; a red rear marks the vehicle \
+             after its reaction."
         );
         let section = Section::new(&drive.policy, about);
         document.sections.push(Section { pictures, ..section });

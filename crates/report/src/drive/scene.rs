@@ -16,7 +16,7 @@ const MARGIN: f64 = 14.0;
 const SCALE: (f64, f64) = (3.0, 14.0);
 /// Between two key frames of the animation, s.
 const STEP: f64 = 0.1;
-/// Before the hazard and after its end, s.
+/// Time shown before the hazard and after its end, s.
 const BEFORE: f64 = 1.5;
 const AFTER: f64 = 4.0;
 

@@ -3,7 +3,7 @@
 use super::{CriticalPath, FlowDrive, FlowRun, ms};
 use stats::Summary;
 
-/// Each drive's longest way from a frame to a command, and what most of it was.
+/// Longest way of each drive from a frame to a command, and the largest part of it.
 pub(super) fn sentences(run: &FlowRun) -> Vec<String> {
     run.drives.iter().map(of_drive).collect()
 }

@@ -13,14 +13,14 @@ pub struct TopicTimes {
     pub bytes: Vec<f64>,
     /// Time for which each serialisation of a message had a core, ms.
     pub serialise_ms: Vec<f64>,
-    /// From the publication of a message until it was in a mailbox, ms.
+    /// Time from the publication of a message until it was in a mailbox, ms.
     pub hop_ms: Vec<f64>,
     /// Time for which each deserialisation of a message had a core, ms.
     pub deserialise_ms: Vec<f64>,
 }
 
 impl TopicTimes {
-    /// Of a topic whose messages have not been seen yet.
+    /// Times of a topic whose messages have not been seen yet.
     pub fn new(topic: &str) -> TopicTimes {
         TopicTimes {
             topic: topic.to_owned(),

@@ -1,4 +1,4 @@
-//! What each module took, and where the time of the worst frames went.
+//! Times of each module, and the parts of the time of the worst frames.
 
 use super::middleware::{SEEN_NS, TopicTimes};
 use super::{CriticalPath, FlowDrive, FlowRun, ms, sentences};

@@ -31,7 +31,7 @@ fn max_us(method: &MethodRun, path: &PathInfo) -> Option<f64> {
 fn comparison(run: &GraphRun, path: &PathInfo) -> String {
     let id = &path.id;
     let Some(own) = run.method(KEEPTIME) else {
-        return format!("The method {KEEPTIME} was not run, so nothing can be said to be won.");
+        return format!("The method {KEEPTIME} was not run, so nothing was compared.");
     };
     let Some(own_us) = max_us(own, path) else {
         return format!("No instance of path {id} reached {} under {KEEPTIME}.", path.sink);
@@ -99,7 +99,7 @@ fn bounds(run: &GraphRun, method: &MethodRun) -> Option<String> {
             // A bound is of the system as it was declared, on a machine that does nothing else.
             let cause = match method.marks.is_empty() {
                 true => "what the file declares is too short for this machine",
-                false => "the marks of that run say what the bounds do not know of",
+                false => "the marks of that run name what the bounds leave out",
             };
             Some(format!("Longer than the bound under {under}: {}; {cause}.", over.join(", ")))
         }

@@ -124,8 +124,8 @@ fn evidence(findings: &Findings<'_>, evidence: &Evidence) -> String {
         ),
         Evidence::UnfairHandOver { .. } => unfair(evidence),
         Evidence::PriorityInversion { calls, total_ns, waiter, holder, by: third } => format!(
-            "{} waited {} for {}, who had it and could not run since {} did. It happened in {} \
-             looked at closely.",
+            "{} waited {} for {}, which held it and could not run because {} did. It happened in \
+             {} looked at closely.",
             self_task(waiter),
             time(*total_ns),
             self_task(holder),
@@ -133,8 +133,8 @@ fn evidence(findings: &Findings<'_>, evidence: &Evidence) -> String {
             counted(*calls, "call", "calls")
         ),
         Evidence::PreemptedHolder { calls, total_ns, holder, by: third } => format!(
-            "{} had it and was taken off its processor for {}. {} looked at closely waited {} \
-             for holders that could not run.",
+            "{} held it and was preempted by {}. {} looked at closely waited {} for holders that \
+             could not run.",
             self_task(holder),
             by(third.as_ref()),
             counted(*calls, "call", "calls"),
@@ -219,7 +219,7 @@ fn unfair(evidence: &Evidence) -> String {
     let mut facts = Vec::new();
     if *overtaken > 0 {
         facts.push(format!(
-            "in {} somebody who came later got it first, up to {} during one of them",
+            "in {} a thread that came later got it first, up to {} during one of them",
             counted(*overtaken, "wait", "waits"),
             times(*most_overtaken)
         ));
@@ -234,8 +234,8 @@ fn unfair(evidence: &Evidence) -> String {
         facts.push(format!("{} a thread took it without waiting while others did", times(*barged)));
     }
     format!(
-        "It goes to whoever comes first: {}. Half of its waits take at most {}, the longest took \
-         {}.",
+        "It goes to the first thread that comes: {}. Half of its waits take at most {}, the \
+         longest took {}.",
         facts.join("; "),
         time(*wait_p50_ns),
         time(*wait_max_ns)
@@ -309,12 +309,12 @@ pub(super) fn remedy_words(remedy: Remedy) -> &'static str {
     match remedy {
         Remedy::InheritanceMutex => {
             "Make it a mutex with priority inheritance (PTHREAD_PRIO_INHERIT when it is \
-             initialised), so that whoever has it runs at the priority of who waits. A library \
-             that is preloaded can do that where the source is closed."
+             initialised), so that its holder runs at the priority of the threads that wait. A \
+             preloaded library can do that where the source is closed."
         }
         Remedy::FairMutex => {
-            "Use a mutex that is handed to who has waited longest; glibc's is taken by whoever \
-             comes first. That trades a shorter tail for a longer median."
+            "Use a mutex that is handed to the thread that has waited longest; that of glibc goes \
+             to the first thread that comes. That trades a shorter tail for a longer median."
         }
         Remedy::PhaseFairRwLock => {
             "Use a phase-fair read-write lock, in which readers and writers take turns; neither \

@@ -2,7 +2,7 @@
 //!
 //! The estimate is [`late::graph`]'s. Here it gets words: what the sequence is, what one
 //! launch of a graph would cost and where that number comes from, what would be saved, and what
-//! stands in the way. A trace knows no arguments of kernels, so that nobody but the program's
+//! stands in the way. A trace knows no arguments of kernels, so that only the program's
 //! author can say whether they stay the same; the section says that too.
 
 use super::Findings;
@@ -88,7 +88,7 @@ impl Findings<'_> {
         if words.is_empty() {
             words.push("nothing that was recorded".to_owned());
         }
-        format!("In the way: {}.", words.join("; "))
+        format!("Obstacles: {}.", words.join("; "))
     }
 
     /// `it ends at cuStreamSynchronize (12 times), which waits for the device`.
@@ -205,7 +205,7 @@ pub(super) fn section(page: &mut Page, findings: &Findings<'_>) {
     let more = findings.graphs().count().saturating_sub(TOLD) as u64;
     if more > 0 {
         let more = counted(more, "other sequence", "other sequences");
-        page.paragraph(FAINT, &format!("and {more}, which --json tells"), 2, 2);
+        page.paragraph(FAINT, &format!("and {more}, which --json lists"), 2, 2);
     }
     if let Some(share) = findings.share() {
         page.paragraph(PLAIN, &share, 2, 2);

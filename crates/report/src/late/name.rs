@@ -8,7 +8,7 @@ use late::{Family, Host, Task};
 /// `copy-3 (4711)`, or `thread 4711` for one without a name.
 fn named(name: &str, tid: u32) -> String {
     match (name, tid) {
-        (_, 0) => "nobody (the processor was idle)".to_owned(),
+        (_, 0) => "no thread (the processor was idle)".to_owned(),
         ("", tid) => format!("thread {tid}"),
         (name, tid) => format!("{name} ({tid})"),
     }

@@ -1,5 +1,5 @@
-//! Waits that did not end: circles first, then who waited for a lock that somebody had, then who
-//! waited for a signal, which threads without work do.
+//! Waits that did not end: circles first, then threads that waited for a lock with a holder, then
+//! those that waited for a signal, which threads without work do.
 
 use super::Findings;
 use crate::number::{counted, instant, listed, time};
@@ -42,7 +42,7 @@ pub(super) fn sentences(findings: &Findings<'_>) -> Vec<String> {
         let more = all.len().saturating_sub(TOLD) as u64;
         sentences.extend(all.into_iter().take(TOLD));
         sentences.extend(
-            (more > 0).then(|| format!("{}, which --json tells", counted(more, one, many))),
+            (more > 0).then(|| format!("{}, which --json lists", counted(more, one, many))),
         );
     };
     let circles = survey.circles.iter().map(|circle| deadlock(findings, circle));
@@ -70,7 +70,7 @@ fn deadlock(findings: &Findings<'_>, circle: &[u32]) -> String {
     for (at, wait) in waits.iter().enumerate().take(TOLD) {
         let next = waits[(at + 1) % waits.len()];
         let holder = match next.thread == wait.thread {
-            true => "it has itself".to_owned(),
+            true => "it holds itself".to_owned(),
             false => format!("{} has", findings.thread(next.thread)),
         };
         let who = if at == 0 { "" } else { ", who" };
@@ -89,7 +89,7 @@ fn lock_wait(findings: &Findings<'_>, wait: &OpenWait) -> String {
     let holders: Vec<String> =
         wait.holders.iter().take(TOLD).map(|holder| has(findings, holder)).collect();
     let holders = match holders.is_empty() {
-        true => "who has it is not known".to_owned(),
+        true => "its holder is not known".to_owned(),
         false => listed(&holders),
     };
     format!("{}; {holders}", begun(findings, wait))

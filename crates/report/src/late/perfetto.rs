@@ -43,7 +43,7 @@ use track::Tracks;
 /// Options of the export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Also the locks that each thread holds. There are often more of them than of anything else.
+    /// True to write the locks that each thread holds. They are often the most frequent events.
     pub locks: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Summary {
     pub waits: u64,
     /// Holds of locks.
     pub holds: u64,
-    /// Arrows from who let somebody in.
+    /// Arrows from a thread to the one that it let in.
     pub flows: u64,
     /// Switches of the scheduler.
     pub switches: u64,

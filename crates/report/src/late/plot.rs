@@ -20,8 +20,8 @@ const BOTTOM: i32 = 204;
 /// One line of a plot.
 pub(super) struct Curve<'d> {
     pub(super) of: &'d Distribution,
-    /// Of how many the shares are, which may be more than the distribution has: most calls do not
-    /// wait at all.
+    /// Number of calls that the shares are of, which may be more than the distribution has: most
+    /// calls do not wait at all.
     pub(super) whole: u64,
     pub(super) ink: Ink,
 }

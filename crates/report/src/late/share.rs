@@ -56,7 +56,7 @@ struct Sum {
     what: What,
     base: Phrase,
     state: Phrase,
-    /// For each gap of both phrases: who, and for how long.
+    /// Threads and their times for each gap of both phrases.
     who: Vec<Vec<(Option<Task>, u64)>>,
     ns: u64,
     times: u64,
@@ -200,7 +200,7 @@ impl Phrase {
 
 /// `copy-3 (4711)`, `a (1) and b (2)`, `13 threads in turn, longest copy-3 (4711) for 1.2 ms,`.
 fn in_turn(who: &[(Option<Task>, u64)]) -> String {
-    let name = |who: &Option<Task>| who.as_ref().map_or("somebody".to_owned(), task);
+    let name = |who: &Option<Task>| who.as_ref().map_or("an unknown thread".to_owned(), task);
     match who {
         [] => String::new(),
         few if few.len() <= NAMED => {

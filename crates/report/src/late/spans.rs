@@ -68,7 +68,7 @@ pub(super) struct Hold {
     pub since: u64,
     pub lock: Key,
     pub read: bool,
-    /// No other lock that the thread holds at the same time has the same.
+    /// Lane, which no other lock that the thread holds at the same time has.
     pub lane: u32,
     depth: u32,
 }

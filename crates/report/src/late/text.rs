@@ -153,7 +153,7 @@ fn device(page: &mut Page, findings: &Findings<'_>) {
 }
 
 fn verdicts(page: &mut Page, findings: &Findings<'_>) {
-    page.heading("What is wrong, and what would help");
+    page.heading("Findings and remedies");
     if findings.verdicts.is_empty() && !findings.survey.circles.is_empty() {
         page.paragraph(BAD, "Threads wait for one another: see above.", 2, 2);
     } else if findings.verdicts.is_empty() {
@@ -180,7 +180,7 @@ fn verdicts(page: &mut Page, findings: &Findings<'_>) {
     let more = (findings.verdicts.len() - told.len().min(VERDICTS)) as u64;
     if more > 0 {
         let more = counted(more, "smaller one", "smaller ones");
-        page.paragraph(FAINT, &format!("and {more}, which --json tells"), 2, 2);
+        page.paragraph(FAINT, &format!("and {more}, which --json lists"), 2, 2);
     }
 }
 
@@ -189,7 +189,7 @@ fn unknowns(page: &mut Page, findings: &Findings<'_>) {
     if sentences.is_empty() {
         return;
     }
-    page.heading("What is not known");
+    page.heading("Limits of the recording");
     for sentence in sentences {
         page.paragraph(WARN, &format!("- {sentence}"), 2, 4);
     }

@@ -2,12 +2,12 @@
 //! which lock, and who had it.
 //!
 //! [`section`] is a part of the page: a drawing that can be zoomed, searched and followed from a
-//! wait to whoever had the lock. Everything in it is in the page: the script and the style beside
+//! wait to the holder of the lock. Everything in it is in the page: the script and the style beside
 //! this file, and the data, of which so much is kept for each call at most ([`window`]).
 //!
 //! Threads are read once for all calls, as calls, waits and holds ([`thread`]); the scheduler's
-//! records are read around each call ([`processor`]). [`arrow`] finds who let whom in, [`data`]
-//! and [`list`] make lists of numbers of it all.
+//! records are read around each call ([`processor`]). [`arrow`] finds the thread that let another
+//! in, [`data`] and [`list`] make lists of numbers of it all.
 
 mod arrow;
 mod data;

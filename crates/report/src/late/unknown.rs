@@ -29,7 +29,7 @@ fn losses(findings: &Findings<'_>) -> Vec<String> {
         ));
     } else if lost > 0 {
         sentences.push(format!(
-            "{} lost: who was on a processor then is unknown.",
+            "{} lost: the threads on the processors at that time are unknown.",
             counted(lost, "record of the scheduler was", "records of the scheduler were")
         ));
     }
@@ -76,8 +76,8 @@ fn tier(findings: &Findings<'_>) -> Vec<String> {
         Tier::Scheduler => {}
         Tier::Switches => sentences.push(
             "Tier switches: the trace says when the program's threads were off a processor, but \
-             neither who ran instead nor who woke them. As root, `keeptime run --record` gets the \
-             tier scheduler."
+             neither the threads that ran instead nor those that woke them. As root, `keeptime run \
+             --record` gets the tier scheduler."
                 .to_owned(),
         ),
         Tier::Preload => sentences.push(
@@ -89,7 +89,7 @@ fn tier(findings: &Findings<'_>) -> Vec<String> {
     }
     if metadata.tier != Tier::Scheduler {
         let reasons = metadata.tier_reasons.iter();
-        sentences.extend(reasons.map(|reason| format!("Why not a better tier: {reason}.")));
+        sentences.extend(reasons.map(|reason| format!("Reason for this tier: {reason}.")));
     }
     sentences
 }

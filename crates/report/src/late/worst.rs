@@ -104,7 +104,7 @@ pub(super) fn none(findings: &Findings<'_>) -> String {
     match calls {
         0 => format!("The trace has no whole call of {name}."),
         calls => format!(
-            "None of its {} is among the latest of its group; --worst takes more apart.",
+            "None of its {} is among the latest of its group; --worst analyses more.",
             counted(calls, "call", "calls")
         ),
     }

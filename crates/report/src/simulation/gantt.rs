@@ -49,7 +49,7 @@ pub struct Gantt<'t> {
     pub to_ns: u64,
 }
 
-/// A rectangle with a colour, a kind, and words for whoever points at it.
+/// A rectangle with a colour, a kind, and a text that is shown under the pointer.
 #[derive(Serialize)]
 struct Block {
     x: f64,

@@ -16,12 +16,12 @@ pub fn document(simulation: &Simulation, picture: Option<&Gantt<'_>>) -> Result<
         simulation.chains.iter().flatten().filter_map(|found| found.repeat.clone()).collect();
     let mut sections = vec![responses(simulation)];
     if !commands.is_empty() {
-        let section = Section::new("To see these schedules again", "");
+        let section = Section::new("Commands that repeat these schedules", "");
         sections.push(Section { commands, ..section });
     }
     if let Some(picture) = picture {
         let span = time(picture.to_ns - picture.from_ns);
-        let about = format!("{span} of it. Point at anything to see what it is.");
+        let about = format!("{span} of it. Point at an element to see its description.");
         let pictures = vec![Picture { title: String::new(), svg: gantt(picture)? }];
         sections.push(Section { pictures, ..Section::new("Schedule", about) });
     }
@@ -44,7 +44,7 @@ pub fn document(simulation: &Simulation, picture: Option<&Gantt<'_>>) -> Result<
 
 fn responses(simulation: &Simulation) -> Section {
     let title = match simulation.searched {
-        true => "The worst that was found",
+        true => "Worst response times found",
         false => "Response times",
     };
     let unit = Unit::of(&simulation.system).name();

@@ -5,7 +5,7 @@
 //! of the sleep is a point in time of the monotonic clock, for a relative one would be late by as
 //! long as the thread was kept from running before it fell asleep.
 //!
-//! Ringing is wait-free, and a system call only while somebody sleeps. Any thread may ring; a ring
+//! Ringing is wait-free, and a system call only while a thread sleeps. Any thread may ring; a ring
 //! wakes one sleeper, and an executor lets only one of its threads sleep here at a time.
 
 use rustix::io::Errno;

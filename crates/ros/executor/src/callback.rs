@@ -41,7 +41,7 @@ pub struct Settings {
     /// Larger is more urgent; see [`priorities`](crate::priorities). Without a meaning under
     /// [`ExecutorPolicy::Ros2`](crate::ExecutorPolicy::Ros2).
     pub priority: u32,
-    /// Beside which callbacks it may run; see [`Executor::group`](crate::Executor::group).
+    /// Group of callbacks beside which it may run; see [`Executor::group`](crate::Executor::group).
     pub group: Group,
 }
 

@@ -16,8 +16,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// Since when the callback has been ready, by the monotonic clock: the nominal release of its
-    /// timer, or the arrival of its message.
+    /// Time since which the callback has been ready, by the monotonic clock: the nominal release of
+    /// its timer, or the arrival of its message.
     pub fn ready_ns(&self) -> u64 {
         self.ready_ns
     }

@@ -1,10 +1,10 @@
 //! Callbacks that run when an accelerator request has ended.
 //!
-//! Nobody can sleep for messages, for releases and for completions at once: completions are words
-//! of memory that each client shares with the server. So each continuation has a *clerk*, a thread
-//! with a connection of its own that sends a request, sleeps until it is done, and puts the outcome
-//! into a queue, which releases the continuation as a message would. The clerk has the executor's
-//! priority and nearly no work.
+//! No thread can sleep for messages, for releases and for completions at once: completions are
+//! words of memory that each client shares with the server. So each continuation has a *clerk*, a
+//! thread with a connection of its own that sends a request, sleeps until it is done, and puts the
+//! outcome into a queue, which releases the continuation as a message would. The clerk has the
+//! executor's priority and nearly no work.
 //!
 //! Requests of one continuation are done in the order in which they were sent, one at a time.
 
@@ -59,7 +59,7 @@ impl Continuation {
     }
 }
 
-/// The outcomes, as an input: whoever takes one makes room for a request.
+/// The outcomes, as an input: taking one makes room for a request.
 pub(crate) struct Outcomes(Arc<Line>);
 
 impl Input for Outcomes {

@@ -9,14 +9,14 @@ pub enum Error {
     #[error(transparent)]
     Thread(#[from] realtime::Error),
     /// A thread could not be started.
-    #[error("a thread of the executor: {0}")]
+    #[error("thread of the executor: {0}")]
     Start(#[source] std::io::Error),
     /// The accelerator server refused, or is not there.
     #[error(transparent)]
     Accelerator(#[from] accel::Error),
     /// The executor has no connection to an accelerator server; see
     /// [`Executor::connect`](crate::Executor::connect).
-    #[error("this executor is connected to no accelerator server")]
+    #[error("the executor is not connected to an accelerator server")]
     NotConnected,
     /// A pipe for messages between processes could not be opened.
     #[error("{}: cannot be opened as a pipe for messages: {source}", path.display())]

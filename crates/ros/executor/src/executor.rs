@@ -486,7 +486,7 @@ impl State {
             let entry = &mut slots[slot].entry;
             let Some(mut job) = entry.jobs.pop() else { continue };
             let Some(ready_ns) = job.take(now_ns) else {
-                // Somebody outside took it back; under `Ros2` the sample has lost the callback.
+                // Another thread took it back; under `Ros2` the sample has lost the callback.
                 entry.jobs.push(job);
                 continue;
             };

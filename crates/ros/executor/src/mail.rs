@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Bytes that a pipe can hold: what the kernel gives to everybody.
+/// Bytes that a pipe can hold: what the kernel gives to every process.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Sends messages to the mailbox of an executor in another process.
@@ -70,7 +70,7 @@ where
     Ok((messages, Helper { work: Box::new(work), wake: Box::new(wake) }))
 }
 
-/// Opens a pipe for both directions, which waits for nobody and never finds the other end closed.
+/// Opens a pipe for both directions, which does not wait and never finds the other end closed.
 fn open_pipe(path: &Path, flags: OFlags) -> Result<File, Error> {
     let failed = |error: Errno| Error::Mailbox { path: path.into(), source: error.into() };
     match mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR) {

@@ -33,7 +33,7 @@ pub enum Kind {
     Timer,
     /// Released by a message.
     Subscription,
-    /// Released by a request of somebody else.
+    /// Released by a request of another thread.
     Service,
     /// Released by the answer to an own request, of an accelerator for instance.
     Client,
@@ -44,7 +44,7 @@ pub(crate) struct Order {
     policy: ExecutorPolicy,
     /// Numbers of callbacks, the one that goes first at the front.
     order: Vec<usize>,
-    /// Under `Ros2`: the callbacks that the last sample found ready and that did not run yet.
+    /// Callbacks that the last sample found ready and that did not run yet, under `Ros2`.
     sample: Vec<bool>,
 }
 

@@ -9,10 +9,10 @@ const MAX_SAMPLES: usize = 1 << 16;
 /// Times of one execution of a callback, in nanoseconds of the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// From the nominal release, or the arrival of the message, to the end.
+    /// Time from the nominal release, or the arrival of the message, to the end.
     pub response_ns: u64,
-    /// From the start to the end: what others took from it in between is part of it, and so is the
-    /// wait for an accelerator.
+    /// Time from the start to the end: preemption in between is part of it, and so is the wait for
+    /// an accelerator.
     pub execution_ns: u64,
 }
 

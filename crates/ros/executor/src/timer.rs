@@ -26,9 +26,9 @@ pub struct Release {
 pub struct Period {
     /// The first release.
     pub first_ns: u64,
-    /// From one release to the next; at least 1.
+    /// Time from one release to the next; at least 1.
     pub period_ns: u64,
-    /// There are releases before this time only.
+    /// Time before which there are releases.
     pub until_ns: u64,
     /// True if a late timer serves each release that is due; false if it leaves out all but one.
     pub catches_up: bool,

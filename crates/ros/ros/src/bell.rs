@@ -1,7 +1,7 @@
 //! A bell: a descriptor that becomes readable when something has come.
 //!
 //! An event counter of the kernel. Rings before the next look are counted as one; no ring is lost,
-//! because the counter stays above zero until somebody clears it. Any thread may ring; it never
+//! because the counter stays above zero until it is cleared. Any thread may ring; it never
 //! waits.
 
 use crate::Error;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// An event counter that wakes whoever polls its descriptor.
+/// An event counter that wakes the threads that poll its descriptor.
 pub struct Bell(OwnedFd);
 
 impl Bell {

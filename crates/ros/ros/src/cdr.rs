@@ -7,7 +7,7 @@ use byteorder::{BigEndian, LittleEndian};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// In which order the bytes of a number stand.
+/// Order of the bytes of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The lowest first.
@@ -91,7 +91,8 @@ mod tests {
         Sample { name: "ab".into(), value: 7, data: vec![1, 2, 3], list: vec![4, 5] }
     }
 
-    /// By hand after the specification: alignment from the start, strings with their zero byte.
+    /// Bytes written by hand after the specification: alignment from the start, strings with their
+    /// zero byte.
     #[rustfmt::skip]
     const WIRE: [u8; 36] = [
         3, 0, 0, 0, b'a', b'b', 0, 0,

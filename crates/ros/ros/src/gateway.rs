@@ -125,7 +125,7 @@ impl Gateway {
         })
     }
 
-    /// Until the next status or the end of a lease.
+    /// Time until the next status or the end of a lease.
     fn pause(&self) -> Duration {
         let status = self.next_status.saturating_duration_since(Instant::now());
         status.min(self.desk.next_lease())

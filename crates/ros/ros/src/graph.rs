@@ -77,7 +77,7 @@ impl Announcement {
         Announcement { participant: participant.to_bytes(), nodes: nodes.collect() }
     }
 
-    /// With ids of 24 bytes.
+    /// The announcement with ids of 24 bytes.
     pub(crate) fn padded(&self) -> Announcement<[u8; 24]> {
         self.map(|id| {
             let mut padded = [0; 24];
@@ -162,7 +162,7 @@ impl Graph {
             let writer = change.writer_guid;
             let Payload { bytes: Ok(bytes), order } = change.sample else { continue };
             let Some(announcement) = Announcement::read(&bytes, order) else { continue };
-            // Nobody speaks for another participant.
+            // No participant speaks for another one.
             let id = announcement.participant;
             let known = self.announced.contains_key(&id);
             if prefix(&id) == prefix(&writer.to_bytes())

@@ -48,7 +48,7 @@ pub(crate) enum Due {
 }
 
 impl Pace {
-    /// For a request that is sent now, and takes so many bytes there and back.
+    /// Begins a request that is sent now, and takes so many bytes there and back.
     pub(crate) fn begin(&self, now: Instant, bytes: u64) -> Retry {
         let size = Duration::from_secs_f64(bytes as f64 / SLOW_LINK);
         let learned = self.learned.map(|(mean, distance)| mean + 4.0 * distance);
@@ -58,7 +58,7 @@ impl Pace {
     }
 
     /// Learns from an answer. One to a request that was sent more than once says nothing about
-    /// time, since nobody knows to which copy it belongs.
+    /// time, since the copy that it belongs to is unknown.
     pub(crate) fn answered(&mut self, retry: &Retry, took: Duration, sent: u32) {
         if sent > 1 {
             self.backed_off = retry.wait;
@@ -93,13 +93,13 @@ impl Retry {
         if under_repair || newly { Due::Wait } else { Due::Send }
     }
 
-    /// It was sent again: the next wait is twice as long.
+    /// Doubles the next wait after a repetition.
     pub(crate) fn repeated(&mut self, now: Instant) {
         self.wait = (2 * self.wait).min(LONGEST.max(self.wait));
         *self = Retry { sent: now, next: now + self.wait, wait: self.wait, is_acknowledged: false };
     }
 
-    /// It could not be sent: soon once more.
+    /// Sets a short wait after a request that could not be sent.
     pub(crate) fn refused(&mut self, now: Instant) {
         self.sent = now.checked_sub(REPAIR).unwrap_or(now);
         self.next = now + LEAST;

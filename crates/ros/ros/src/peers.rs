@@ -10,7 +10,7 @@
 //! sent, by the port that it came from, is not forwarded again.
 //!
 //! Of this machine's own participants RustDDS reaches the first twelve only. Where there are more, a
-//! relay forwards what anybody announces to those behind them.
+//! relay forwards what a participant announces to those behind them.
 
 use crate::Error;
 use std::io;
@@ -48,11 +48,11 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// So many participants of a machine find each other without.
+    /// Number of participants of a machine that find each other without the relay.
     pub const NOT_NEEDED: usize = PARTICIPANTS as usize;
 
-    /// For a domain, whose first twelve participants are not all there yet: it takes the port of
-    /// one of them.
+    /// Relay of a domain, whose first twelve participants are not all there yet: it takes the port
+    /// of one of them.
     ///
     /// # Errors
     /// [`Error::Create`] when the sockets cannot be had.
@@ -67,7 +67,7 @@ impl Neighbours {
 }
 
 impl AnnouncementPort {
-    /// The highest port that nobody has: participants take the lowest.
+    /// The highest port that is free: participants take the lowest.
     pub(crate) fn take(domain: u16) -> io::Result<AnnouncementPort> {
         let mut last = io::ErrorKind::AddrInUse.into();
         for participant in (0..PARTICIPANTS).rev() {
@@ -91,7 +91,7 @@ impl AnnouncementPort {
     /// Forwards what comes, or what comes from one participant.
     fn forward(self, from: Option<[u8; 12]>, to: Vec<SocketAddrV4>) -> io::Result<Relay> {
         let out = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        // Only this machine reaches the relay, so that nobody else sends from this port.
+        // Only this machine reaches the relay, so that no other machine sends from this port.
         let own_port = out.local_addr()?.port();
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.socket.local_addr()?.port());
         let stop = Arc::new(AtomicBool::new(false));

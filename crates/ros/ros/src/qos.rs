@@ -6,20 +6,20 @@ use rustdds::{Duration, QosPolicies, QosPolicyBuilder};
 /// Are lost messages sent again?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reliability {
-    /// Until the reader has them.
+    /// Messages are kept until the reader has them.
     #[default]
     Reliable,
-    /// No.
+    /// Messages may be lost.
     BestEffort,
 }
 
-/// Does a reader that comes later get the messages before it?
+/// Delivery of earlier messages to a reader that comes later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// No.
+    /// A later reader gets no earlier messages.
     #[default]
     Volatile,
-    /// As many as the writer still has in its history.
+    /// A later reader gets as many messages as the writer still has in its history.
     TransientLocal,
 }
 
@@ -59,12 +59,13 @@ impl Default for Qos {
 }
 
 impl Qos {
-    /// That of sensor data: best effort, the last 5.
+    /// The quality of service of sensor data: best effort, the last 5.
     pub fn sensor_data() -> Qos {
         Qos { reliability: Reliability::BestEffort, depth: 5, ..Qos::default() }
     }
 
-    /// That of a latched topic: reliable, the last one for everybody who comes.
+    /// The quality of service of a latched topic: reliable, the last message for every later
+    /// reader.
     pub fn latched() -> Qos {
         Qos { durability: Durability::TransientLocal, depth: 1, ..Qos::default() }
     }

@@ -43,7 +43,7 @@ const LAST_RETRY: Duration = Duration::from_secs(1);
 /// Errors of requests to a remote server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No server of that name was seen on the graph.
+    /// The server was not seen on the graph.
     #[error("no accelerator server {server} in domain {domain} within {waited:?}")]
     NoServer {
         /// The node's name.
@@ -194,7 +194,7 @@ impl Client {
                 let (server, domain) = (server.to_owned(), options.domain);
                 return Err(Error::NoServer { server, domain, waited: patience });
             }
-            // Nobody rings: discovery has no bell, and is looked at while nothing else goes on.
+            // Discovery has no bell, and is looked at while nothing else goes on.
             bell.wait(Some(Duration::from_millis(20)))?;
         }
         let shared = Arc::new(Shared {

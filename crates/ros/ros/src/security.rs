@@ -29,7 +29,7 @@ pub enum Wish {
     Off,
     /// Security with the enclave in this folder.
     Enclave(PathBuf),
-    /// There is no enclave there, and `ROS_SECURITY_STRATEGY` is not `Enforce`: ROS 2 goes on
+    /// The folder has no enclave, and `ROS_SECURITY_STRATEGY` is not `Enforce`: ROS 2 goes on
     /// without security.
     Unsecured(PathBuf),
 }

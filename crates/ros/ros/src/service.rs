@@ -36,10 +36,10 @@ pub trait Service: 'static {
 /// The way in which requests and responses find each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
-    /// As `rmw_cyclonedds` does.
+    /// The mapping of `rmw_cyclonedds`.
     #[default]
     Cyclone,
-    /// As `rmw_fastrtps` and `rmw_connextdds` do.
+    /// The mapping of `rmw_fastrtps` and `rmw_connextdds`.
     Enhanced,
 }
 
@@ -89,13 +89,13 @@ impl<S: Service> Server<S> {
     ) -> Result<Server<S>, Error> {
         let (requests, responses) = topics(endpoints, name)?;
         let qos = reliable(qos);
-        // The writer first: whoever sees the reader may already be answered.
+        // The writer first: a client that sees the reader may already be answered.
         let writer = Writer::new(endpoints, &responses, &kind::<S>("Response"), &qos)?;
         let reader = Reader::new(endpoints, &requests, &kind::<S>("Request"), &qos, Keep::All)?;
         Ok(Server { reader, writer, mapping, service: PhantomData })
     }
 
-    /// The oldest request that nobody has taken, or none. Never waits.
+    /// The oldest request that was not taken, or none. Never waits.
     ///
     /// # Errors
     /// [`Error::Malformed`]; the next call goes on with the request behind it.
@@ -121,7 +121,7 @@ impl<S: Service> Server<S> {
         self.writer.send(bytes, related).map(|_| ())
     }
 
-    /// Is there a client that gets responses?
+    /// Returns true if a client gets responses.
     pub fn is_heard(&self) -> bool {
         self.writer.readers() > 0
     }
@@ -181,7 +181,7 @@ impl<S: Service> Client<S> {
         })
     }
 
-    /// The oldest response that nobody has taken, with its request's number, or none.
+    /// The oldest response that was not taken, with its request's number, or none.
     ///
     /// # Errors
     /// [`Error::Malformed`]; the next call goes on with the response behind it.
@@ -189,7 +189,7 @@ impl<S: Service> Client<S> {
         Ok(self.take_with_time()?.map(|(number, response, _)| (number, response)))
     }
 
-    /// As [`take`](Client::take), and when the response came to this process.
+    /// [`take`](Client::take), with the time at which the response came to this process.
     pub(crate) fn take_with_time(&self) -> Result<Option<(i64, S::Response, SystemTime)>, Error> {
         let Some(raw) = self.reader.take()? else { return Ok(None) };
         let malformed = |reason| Error::malformed(&self.reader.topic, reason);
@@ -214,7 +214,7 @@ impl<S: Service> Client<S> {
         self.reader.on_message(Box::new(ring));
     }
 
-    /// Is there a server that takes requests and whose responses are received?
+    /// Returns true if a server takes requests and its responses are received.
     pub fn is_served(&self) -> bool {
         self.writer.readers() > 0 && self.reader.has_writer()
     }

@@ -61,7 +61,7 @@ impl<M: Message> Publisher<M> {
         self.writer.write(message, None)
     }
 
-    /// Sends bytes that somebody else serialised, without the head of four bytes.
+    /// Sends bytes that the caller serialised, without the head of four bytes.
     ///
     /// # Errors
     /// [`Error::WouldBlock`].
@@ -94,7 +94,7 @@ impl<M: Message> Subscription<M> {
         Ok(Subscription { reader, message: PhantomData })
     }
 
-    /// The oldest message that nobody has taken, or none. Never waits for the network.
+    /// The oldest message that was not taken, or none. Never waits for the network.
     ///
     /// # Errors
     /// [`Error::Malformed`]; the next call goes on with the message behind it.
@@ -106,8 +106,8 @@ impl<M: Message> Subscription<M> {
         Ok(Some(Sample { message, sent, writer: writer.to_bytes(), sequence }))
     }
 
-    /// From now on calls this after each message that comes when [`take`](Subscription::take) has
-    /// last returned none, and once at once. The call comes from the
+    /// Calls `ring` after each message that comes when [`take`](Subscription::take) has last
+    /// returned none, and once at once. The call comes from the
     /// thread that DDS receives on: it must be short, and must not call back into this crate.
     /// [`Bell::ring`](crate::Bell::ring) is meant for it.
     pub fn on_message(&self, ring: impl Fn() + Send + Sync + 'static) {
@@ -138,13 +138,13 @@ pub(crate) struct Writer {
 /// published before the match is not for it.
 #[derive(Clone, Copy)]
 enum Matched {
-    /// So many.
+    /// A number of readers.
     Readers(usize),
     /// Perhaps not all events were kept: those that discovery knows.
     Unknown,
 }
 
-/// Number of events that DDS keeps for a writer if nobody fetches them; later ones are lost.
+/// Number of events that DDS keeps for a writer if they are not fetched; later ones are lost.
 const KEPT_EVENTS: usize = 4;
 
 impl Writer {
@@ -344,7 +344,7 @@ impl Reader {
         ring.wake();
     }
 
-    /// Has a writer of the topic been found?
+    /// Returns true if a writer of the topic has been found.
     pub(crate) fn has_writer(&self) -> bool {
         let writers = self.endpoints.context().participant.discovered_writers();
         writers.iter().any(|writer| writer.publication_topic_data.topic_name == self.topic)

@@ -108,7 +108,7 @@ fn memory_code(error: &shm::Error) -> Code {
     }
 }
 
-/// The last error, kept for whoever asks.
+/// The last error, kept for `keeptime_last_error`.
 #[derive(Debug, Default)]
 pub struct Last {
     text: CString,
@@ -140,7 +140,7 @@ thread_local! {
 
 /// Keeps a fault as this thread's last one, and returns its number.
 pub fn keep_for_thread(fault: &Fault) -> c_int {
-    // In a thread that is ending there is nobody left to ask.
+    // In a thread that is ending no code is left to ask.
     let _ = LAST.try_with(|last| last.borrow_mut().keep(fault));
     fault.code as c_int
 }

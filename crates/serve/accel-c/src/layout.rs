@@ -12,7 +12,7 @@ use accel::{Request, RequestOutcome, control};
 use std::ffi::{c_char, c_int};
 use std::mem::{MaybeUninit, size_of};
 
-/// No structure of any version is larger; a larger size is one that nobody set.
+/// Largest size of a structure of any version; a larger one means that the field was not set.
 const LARGEST: usize = 4096;
 
 /// `keeptime_registration`

@@ -149,7 +149,7 @@ pub unsafe extern "C" fn keeptime_ticket_free(ticket: *mut Ticket) {
     }
     // SAFETY: it came from the box in `keeptime_submit`, and is freed once.
     let free = || drop(unsafe { Box::from_raw(ticket) });
-    // There is nobody to tell.
+    // No caller can be told.
     let _ = catch_unwind(AssertUnwindSafe(free));
 }
 

@@ -40,7 +40,8 @@ pub(crate) struct Lane {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Launched {
     pub at_ns: u64,
-    /// In the turn of the inbox in which it had arrived: it did not have to wait.
+    /// True if it was launched in the turn of the inbox in which it arrived: it did not have to
+    /// wait.
     pub at_once: bool,
     /// The device was idle, and this was the launch of that number.
     alone: Option<u64>,
@@ -72,7 +73,7 @@ pub(crate) struct Accelerator {
     launches: u64,
     /// Lanes with a request.
     busy: usize,
-    /// Under `timeslice`: each session's bucket and context.
+    /// Bucket and context of each session under `timeslice`.
     clients: HashMap<u64, (usize, ContextId)>,
 }
 
@@ -229,7 +230,7 @@ impl Accelerator {
         Ok(())
     }
 
-    /// Under `timeslice`: forgets a client whose work has ended; the caller destroys the context.
+    /// Forgets a client whose work has ended, under `timeslice`; the caller destroys the context.
     pub(crate) fn remove_client(&mut self, session: u64) -> Option<ContextId> {
         let (bucket, context) = self.clients.remove(&session)?;
         self.orphans.append(&mut self.buckets[bucket].free);

@@ -110,7 +110,7 @@ fn resolve(rule: &AccessRule, index: usize) -> Result<Who, Error> {
         (None, Some(group)) => known("group", group, group_id).map(Who::Group),
         (None, None) => Err(Error::Config {
             key: format!("server.access[{index}]"),
-            found: "nobody".to_owned(),
+            found: "neither".to_owned(),
             expected: "expected either a user or a group".to_owned(),
         }),
     }

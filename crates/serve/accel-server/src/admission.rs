@@ -4,7 +4,7 @@
 //! the buckets that they would have. In words (document: PAAM, section IV-F):
 //!
 //! 1. The claim is held against the claims before it ([`claim`]).
-//! 2. New buckets are found: first evenly spread, then with everybody where it is ([`spread`]).
+//! 2. New buckets are found: first evenly spread, then with every chain where it is ([`spread`]).
 //! 3. The chains become a model ([`model`]), which the analysis bounds. A chain is *guaranteed*
 //!    when it is within its bound, and no chain that declares nothing can get in its way: such a
 //!    chain must have a lower priority and a lower bucket than every promised chain beside it.
@@ -14,8 +14,8 @@
 //!    comes, keeps it not out: where there is no other way, it loses its guarantee, and that is
 //!    told.
 //!
-//! After somebody has left, the rest is judged anew; the even spread is taken only if it costs
-//! nobody a promise.
+//! After a client has left, the rest is judged anew; the even spread is taken only if it costs
+//! no chain its guarantee.
 //!
 //! All of this happens on the control thread, which alone changes who is registered; the
 //! dispatcher gets the result, a [`Spread`] for each accelerator. A decision is a value that
@@ -91,9 +91,9 @@ pub(crate) struct Decision {
 /// Kind of a change: a claim that comes can be refused, one that leaves cannot.
 #[derive(Clone, Copy)]
 enum Change<'a> {
-    /// This claim comes in, or its chain changes to this.
+    /// The claim comes in, or its chain changes to this.
     Comes(&'a Claim),
-    /// Somebody leaves, and cannot be refused that.
+    /// A claim leaves, which cannot be refused.
     Leaves,
 }
 
@@ -120,7 +120,7 @@ impl Admission {
         &self.now.claims
     }
 
-    /// Computes the best bounds, for somebody who asks: a decision needs only bounds that are good
+    /// Computes the best bounds, for a status request: a decision needs only bounds that are good
     /// enough.
     pub(crate) fn refine(&mut self) {
         if !self.now.refined {
@@ -229,7 +229,7 @@ impl Admission {
         }
         match self.decide(claims, Change::Leaves) {
             Ok(decision) => self.commit(decision, None),
-            // Nobody is refused to leave.
+            // No client is refused to leave.
             Err((_, text)) => vec![text],
         }
     }
@@ -288,7 +288,7 @@ impl Admission {
     }
 
     /// Returns the chain priorities on an accelerator. A chain of the configuration takes its place
-    /// on all of its accelerators when it comes, so that later registrations of it move nobody.
+    /// on all of its accelerators when it comes, so that later registrations of it move no chain.
     fn members(&self, claims: &[Claim], accelerator: usize) -> Members {
         let file = &self.rules.file.system;
         let shared = &file.accelerators[accelerator];

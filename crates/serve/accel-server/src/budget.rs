@@ -42,7 +42,7 @@ impl Budget {
         }
     }
 
-    /// The bytes charged now, for whoever asks for the counters.
+    /// The bytes charged now, for the counters.
     pub(crate) fn gauge(&self) -> Arc<AtomicU64> {
         self.sum_bytes.clone()
     }

@@ -5,7 +5,8 @@
 //! are about something else, and it is refused.
 //!
 //! The largest time that was measured is not the largest there can be. It is counted as such,
-//! times a margin, for a service without a declared execution time; whoever knows better declares.
+//! times a margin, for a service without a declared execution time; a client that knows better
+//! declares.
 
 use crate::Error;
 use realtime::machine;
@@ -45,7 +46,7 @@ pub struct Calibration {
     pub date: String,
     /// True if the server's and the devices' threads had their real-time priority.
     pub realtime: bool,
-    /// By how much measured maxima are multiplied.
+    /// Factor by which measured maxima are multiplied.
     pub margin: f64,
     /// The services.
     pub services: Vec<ServiceTimes>,
@@ -75,7 +76,7 @@ pub struct ServiceTimes {
     pub output_bytes: u64,
     /// Requests that were measured.
     pub count: u64,
-    /// From the beginning of the first block to the end of the last one.
+    /// Times from the beginning of the first block to the end of the last one.
     pub exec: Distribution,
     /// The most that the device counted as running, summed over its units.
     pub busy_max_ns: u64,
@@ -89,8 +90,8 @@ pub struct Overheads {
     pub accelerator: String,
     /// While they occupy their bucket: what `sigma` of the system file must cover.
     pub sigma: Occupancy,
-    /// From the client's submission until it runs on, without the run itself: what `sigma` and
-    /// `epsilon` must cover together.
+    /// Times from the client's submission until the client runs on, without the run itself: what
+    /// `sigma` and `epsilon` must cover together.
     pub overhead: Distribution,
 }
 
@@ -126,7 +127,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of samples in any order; None where there are none.
+    /// Distribution of samples in any order; None where there are none.
     pub fn of(samples: &[u64]) -> Option<Distribution> {
         let mut sorted = samples.to_vec();
         sorted.sort_unstable();

@@ -122,7 +122,7 @@ struct Connection {
     since_ns: u64,
     /// Its packets are not read: its user rests, or its last packet is not answered yet.
     deaf: bool,
-    /// Until it says hello.
+    /// Place of the connection until it says hello.
     _place: Option<ConnectionPlace>,
     open: Option<Open>,
 }
@@ -131,7 +131,7 @@ struct Connection {
 struct Open {
     doorbell: Arc<Doorbell>,
     mapping: Arc<Mapping>,
-    /// By registration number.
+    /// Memory by registration number.
     memory: HashMap<u32, Arc<Mapping>>,
     memory_bytes: u64,
     arriving: Option<Box<Arriving>>,
@@ -171,7 +171,7 @@ impl Control {
         Ok(control)
     }
 
-    /// The bytes mapped now, for whoever asks for the counters.
+    /// The bytes mapped now, for the counters.
     pub(crate) fn memory_gauge(&self) -> Arc<AtomicU64> {
         self.budget.gauge()
     }
@@ -217,7 +217,7 @@ impl Control {
             .map_err(Error::system("epoll_ctl"))
     }
 
-    /// Until the next thing that no descriptor will announce.
+    /// Time until the next event that no descriptor will announce.
     fn timeout(&self) -> Option<Timespec> {
         let now_ns = monotonic_ns();
         let waiting = self.connections.values().filter(|connection| connection.open.is_none());
@@ -248,7 +248,7 @@ impl Control {
             Some(ask) => self.answer(session, ask, fds),
             None => {
                 let text = format!(
-                    "a packet of {length} bytes that is none of version {}",
+                    "a packet of {length} bytes, expected a message of version {}",
                     control::VERSION
                 );
                 return self.end(session, Some((Code::Malformed, text)));
@@ -389,7 +389,7 @@ impl Control {
         let open = self.connections.iter().filter_map(|(id, c)| Some((id, c.open.as_ref()?)));
         let broken: Vec<u64> = open.filter(|(_, open)| broken(open)).map(|(id, _)| *id).collect();
         for session in broken {
-            let text = "its memory was lost: a page was taken away, and no other could be had";
+            let text = "memory lost: a page was taken away and could not be replaced";
             self.end(session, Some((Code::Violation, text.into())));
         }
     }

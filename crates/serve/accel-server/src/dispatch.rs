@@ -9,9 +9,9 @@
 //!
 //! All state is behind one inheritance mutex that is held for microseconds: by threads that run
 //! above the device's compute threads, and by the control thread, which runs below and inherits
-//! the priority of whoever waits for it. Clients are answered after it is released: an answer may
-//! cost a system call. The next launch comes before the answer, so that the device does not wait
-//! for it.
+//! the priority of the threads that wait for it. Clients are answered after it is released: an
+//! answer may cost a system call. The next launch comes before the answer, so that the device does
+//! not wait for it.
 //!
 //! The inbox's and the device's threads neither allocate nor free memory: an allocator may have to
 //! ask the kernel for memory, which has one lock for all threads of the process; while the control
@@ -61,19 +61,19 @@ pub(crate) struct Dispatcher {
     /// Wakes the control thread: there are notices, evictions, dead sessions that came to rest, or
     /// memory of a client that was lost.
     pub control: Arc<Doorbell>,
-    /// Refused connections and registrations. Not behind the lock: somebody may be refused as
-    /// often as he likes.
+    /// Refused connections and registrations. Not behind the lock: a client may be refused as
+    /// often as it likes.
     refusals: AtomicU64,
 }
 
 struct State {
     accelerators: Vec<Accelerator>,
     sessions: HashMap<u64, Entry>,
-    /// By user.
+    /// Allowances by user.
     allowances: HashMap<u32, Allowance>,
     arrivals: u64,
     counters: Counters,
-    /// With the session that they are about.
+    /// Notices, with the session that they are about.
     notices: Vec<(u64, Notice)>,
     evictions: Vec<(u64, Reason)>,
     holder: Holder,
@@ -225,7 +225,7 @@ impl Dispatcher {
         .0
     }
 
-    /// Does something under the lock, and publishes the answers that it gives when the lock is
+    /// Runs `act` under the lock, and publishes the answers that it gives when the lock is
     /// released. Returns the time of the last one, too, or 0.
     fn answering<T>(&self, act: impl FnOnce(&mut State, &mut Vec<Answer>) -> T) -> (T, u64) {
         let mut answers = self.lists.lock().pop().unwrap_or_default();
@@ -282,7 +282,7 @@ impl Dispatcher {
         entry
     }
 
-    /// After `forget`: whether no device works for the session any more. If so, its contexts are
+    /// Returns true if no device works for a forgotten session any more. If so, its contexts are
     /// gone too.
     pub(crate) fn at_rest(&self, session: u64) -> bool {
         let contexts: Vec<(Arc<dyn device::Device>, ContextId)> = {
@@ -369,7 +369,7 @@ impl Dispatcher {
         self.control.ring();
     }
 
-    /// There is a regulator: holds the lock from now on while it is to be held.
+    /// Attaches to a regulator: the lock is held from now on while it is to be held.
     pub(crate) fn attach(&self, hold: Hold) {
         let replaced = self.state.lock().holder.attach(hold, monotonic_ns());
         // Outside the lock: it unmaps memory.
@@ -498,7 +498,7 @@ impl State {
         (remains, Some(entry))
     }
 
-    /// Drops the waiting requests of a session that is not served any more; nobody is told.
+    /// Drops the waiting requests of a session that is not served any more, without an answer.
     fn drop_waiting(&mut self, id: u64) {
         let State { accelerators, counters, .. } = self;
         for bucket in accelerators.iter_mut().flat_map(|each| &mut each.buckets) {
@@ -507,7 +507,7 @@ impl State {
         }
     }
 
-    /// After the cancellation of what `forget` found: lanes work on.
+    /// Lets lanes work on after the cancellation of what `forget` found.
     fn resume(&mut self, remains: &Remains, answers: &mut Vec<Answer>) {
         for &(accelerator, lane, _) in &remains.lanes {
             let Some(owner) = self.accelerators.get_mut(accelerator) else { continue };

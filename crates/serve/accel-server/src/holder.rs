@@ -10,12 +10,12 @@
 //!
 //! Requests are counted under the dispatcher's lock, where they begin and end anyway: of those that
 //! are on the devices the first takes the lock, the last gives it back. That costs a few writes to
-//! the page, and one system call if the regulator sleeps; nothing is allocated, nobody is waited
+//! the page, and one system call if the regulator sleeps; nothing is allocated, no thread is waited
 //! for. Whatever ends a request, the device has an event for it: also when it failed, was cancelled
 //! because its client died, or was lost with the device. If the server dies, the regulator is told
 //! by the kernel.
 //!
-//! Without a regulator requests go on as if nobody had asked for the lock, and are counted. A
+//! Without a regulator requests go on as if no service had asked for it, and are counted. A
 //! thread of its own ([`crate::seeker`]) finds the regulator.
 
 use bandwidth::Hold;
@@ -24,7 +24,7 @@ use bandwidth::Hold;
 #[derive(Default)]
 pub(crate) struct Holder {
     hold: Option<Hold>,
-    /// Since when the lock is held; None when it is not.
+    /// Time since which the lock is held; None when it is not.
     since_ns: Option<u64>,
     held: LockCounts,
 }
@@ -41,7 +41,7 @@ pub(crate) struct LockCounts {
     /// Requests that were on a device when the regulator went away.
     pub interrupted: u64,
     pub acquisitions: u64,
-    /// In sum, up to the last release.
+    /// Total time for which the lock was held, up to the last release.
     pub held_ns: u64,
 }
 
@@ -66,7 +66,7 @@ impl Holder {
         }
     }
 
-    /// From now on this is the hold. What it replaces is for the caller to drop.
+    /// Sets the hold from now on. The caller drops the one that it replaces.
     pub(crate) fn attach(&mut self, hold: Hold, now_ns: u64) -> Option<Hold> {
         self.give_back(now_ns);
         let replaced = self.hold.replace(hold);
@@ -76,7 +76,7 @@ impl Holder {
         replaced
     }
 
-    /// From now on there is none.
+    /// Removes the hold from now on.
     pub(crate) fn detach(&mut self, now_ns: u64) -> Option<Hold> {
         if self.hold.is_some() {
             self.held.interrupted += self.held.running;

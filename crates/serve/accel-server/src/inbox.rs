@@ -3,7 +3,7 @@
 //! Doorbells are watched edge-triggered, so that each ring is one wake-up and nothing has to be
 //! read from the doorbell. Of the sessions that have rung, the one with the most critical chain
 //! comes first, and after each of them the thread looks who has rung meanwhile: nobody waits for
-//! more than one ring of somebody less critical. A client whose user rings for nothing too often is
+//! more than one ring of a less critical client. A client whose user rings for nothing too often is
 //! not listened to for a while: its doorbell does not even wake the thread. Its ring is looked at
 //! afterwards, so that nothing is lost. A session that is to be ended is not listened to at all any
 //! more: the control thread, which ends it, runs below, and until then it could ring as it likes.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The token of the doorbell that ends the thread; sessions count from 1.
 const STOP: u64 = 0;
 
-/// Each ring once.
+/// Events of a session's doorbell: each ring once.
 const RINGS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 /// The set of doorbells, shared with the control thread, which adds and removes.
@@ -47,7 +47,7 @@ impl Inbox {
     /// Listens to a session's doorbell for these events only, if the session is still there.
     fn listen(&self, engine: &Dispatcher, session: u64, events: epoll::EventFlags) {
         if let Some(doorbell) = engine.doorbell(session) {
-            // Whoever took it out of the set meanwhile ends the session.
+            // The thread that took it out of the set meanwhile ends the session.
             let data = epoll::EventData::new_u64(session);
             let _ = epoll::modify(&self.epoll, doorbell.as_fd(), data, events);
         }

@@ -1,4 +1,4 @@
-//! The server's log, so that nobody can flood it.
+//! The server's log, which no client can flood.
 //!
 //! A line that a user can cause has a kind. Of each kind and user a few lines are written at once,
 //! then one every [`INTERVAL_NS`]; what was left out meanwhile is counted and said. The rest goes
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Lines of one kind and user that are written at once.
 const BURST: u32 = 10;
-/// After them, one line for each of these.
+/// Time between two lines of one kind and user after those.
 const INTERVAL_NS: u64 = 5_000_000_000;
 /// Kinds and users that are told apart; all others share one count for each kind.
 const MOST_COUNTS: usize = 1024;
@@ -23,7 +23,7 @@ const OTHERS: u32 = u32::MAX;
 /// Subject of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// Somebody was not let in.
+    /// A connection or registration was refused.
     Refused,
     /// A session was ended.
     Closed,
@@ -44,11 +44,11 @@ impl Kind {
     }
 }
 
-/// The log of the threads that listen to clients. Any of them may write; none waits for whoever
-/// reads it.
+/// The log of the threads that listen to clients. Any of them may write; none waits for the thread
+/// that reads it.
 pub(crate) struct Journal {
     log: Log,
-    /// With priority inheritance, since threads of unlike priority write.
+    /// Counts, with priority inheritance, since threads of different priorities write.
     counts: PiMutex<Counts>,
     engine: Arc<Dispatcher>,
 }

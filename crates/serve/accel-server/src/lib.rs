@@ -171,7 +171,7 @@ impl Server {
         if let Some((folder, mode)) = door.blocked_by() {
             let folder = folder.display();
             (options.log)(&format!(
-                "{folder}: its mode {mode:04o} may keep those out whom server.access lets in"
+                "{folder}: mode {mode:04o} may keep out clients that server.access lets in"
             ));
         }
         let engine = Arc::new(Dispatcher::new(config.overrun)?);

@@ -18,7 +18,8 @@ pub(crate) fn measured(times: &Times) -> Measured {
 
 /// Measurements of one accelerator.
 pub(crate) struct Meter {
-    /// From a request's launch to its end without the time that it ran: launch and completion.
+    /// Times from a request's launch to its end without the time that it ran: launch and
+    /// completion.
     /// Only of requests that had the device for themselves.
     pub sigma: Times,
     /// Time that the server spends on a request while the request does not occupy its bucket: from
@@ -66,7 +67,7 @@ impl Tally {
 pub(crate) struct Pace {
     period_ns: u64,
     requests: u64,
-    /// In units of one period divided by the requests of a job.
+    /// Tokens in units of one period divided by the requests of a job.
     tokens: u128,
     then_ns: u64,
 }
@@ -78,7 +79,7 @@ impl Pace {
         u64::try_from(time / u128::from(self.period_ns.max(1))).unwrap_or(u64::MAX / 1024)
     }
 
-    /// Of a chain with this period and so many requests in each job.
+    /// The bucket of a chain with this period and so many requests in each job.
     pub(crate) fn new(period_ns: u64, requests: u32, now_ns: u64) -> Pace {
         let requests = u64::from(requests.max(1));
         let mut pace = Pace { period_ns, requests, tokens: 0, then_ns: now_ns };

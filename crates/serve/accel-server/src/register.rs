@@ -138,7 +138,7 @@ impl Services {
         Exec { most_ns, least_ns, budget_ns }
     }
 
-    /// Finds the source of the chain's parameters: the configuration, the client, or nobody.
+    /// Finds the source of the chain's parameters: the configuration, the client, or none.
     fn source(&self, chain: &str, packet: &Register, exec: &Exec) -> Result<Source, Refusal> {
         let named = self.system.chains.iter().position(|configured| configured.id == chain);
         if let Some(index) = named {

@@ -31,7 +31,7 @@ pub(crate) struct Seeker {
 }
 
 impl Seeker {
-    /// For this system, if one of its services asks for the lock.
+    /// The seeker for a system, if one of its services asks for the lock.
     pub(crate) fn of(system: &system::System) -> Result<Option<Arc<Seeker>>, shm::Error> {
         let services = system.services.iter().filter(|service| service.bandwidth_lock).count();
         if services == 0 {
@@ -66,7 +66,7 @@ impl Seeker {
         let mut why_not = self.why_not.lock().unwrap_or_else(PoisonError::into_inner);
         match (why_not.is_empty(), &connection) {
             (true, None) => log(&format!("{socket}: {now}; {GO_ON}")),
-            (false, Some(_)) => log(&format!("{socket}: the regulator is there")),
+            (false, Some(_)) => log(&format!("{socket}: regulator found")),
             _ => {}
         }
         *why_not = now;
@@ -99,10 +99,10 @@ impl Seeker {
             }
             if connection.take().is_some() {
                 engine.detach();
-                let lost = "the regulator has ended or let go of this server";
+                let lost = "the regulator has ended or closed the connection";
                 log(&format!("{}: {lost}; {GO_ON}", self.socket.display()));
                 *self.why_not.lock().unwrap_or_else(PoisonError::into_inner) = lost.into();
-                // Not at once: one that lets go of everybody is not to be asked all the time.
+                // Not at once: one that closes all connections is not to be asked all the time.
                 continue;
             }
             connection = self.attach(engine, log);

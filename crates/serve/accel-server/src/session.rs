@@ -27,7 +27,7 @@ impl Session {
         self.rights.open(usize::from(slot))
     }
 
-    /// Answers a request, unless somebody else has or the session has ended: a client whose
+    /// Answers a request, unless it has an answer or the session has ended: a client whose
     /// session the server ends learns that from its socket, not from a made-up outcome.
     pub(crate) fn answer(&self, slot: u16, opening: Opening, outcome: &Completion) {
         if self.is_dead() {
@@ -64,7 +64,7 @@ pub(crate) struct Registration {
     pub locks: bool,
     /// Check of the rate of requests against the declaration; None if no rate is declared.
     pub pace: Option<Pace>,
-    /// That they came more often was told.
+    /// True if the log has a line about requests that come more often than declared.
     pub told_excess: bool,
     /// Counts of the chain's requests.
     pub tally: Arc<Tally>,

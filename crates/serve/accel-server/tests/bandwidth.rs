@@ -242,7 +242,7 @@ fn requests_go_on_without_a_regulator_and_have_the_lock_when_it_comes_and_comes_
     fixture.until("it runs", |c| c.running == 1);
     let holders = regulator(&socket);
     until("the lock is taken for what runs already", || holders.is_held());
-    fixture.until_logged("the regulator is there");
+    fixture.until_logged("regulator found");
     assert_eq!(told(&fixture).note, "");
 
     drop(holders);

@@ -24,10 +24,10 @@ fn packets_of_garbage_end_the_session_and_nothing_else() {
     for garbage in [&b"x"[..], &[0; 4], &[1, 0, 0, 0], &[255; 200], &long] {
         let raw = Raw::connect(&fixture);
         raw.send(garbage, &[]);
-        assert!(raw.farewell().contains("that is none of version 2"), "{garbage:?}");
+        assert!(raw.farewell().contains("expected a message of version 2"), "{garbage:?}");
         let session = RawSession::open(&fixture);
         session.raw.send(garbage, &[]);
-        assert!(session.raw.farewell().contains("that is none of version 2"), "{garbage:?}");
+        assert!(session.raw.farewell().contains("expected a message of version 2"), "{garbage:?}");
         honest.run(1);
     }
     fixture.until("all of them are gone", |c| c.sessions == 1);
@@ -66,7 +66,7 @@ fn memory_that_is_not_as_announced_is_refused() {
     let session = RawSession::open(&fixture);
     let sealed = SealFlags::SHRINK;
     let cases = [
-        (8192, vec![memfd(4096, sealed)], "holds 4096 bytes, 8192 bytes were announced"),
+        (8192, vec![memfd(4096, sealed)], "has 4096 bytes, expected the announced 8192 bytes"),
         (4096, vec![memfd(4096, SealFlags::empty())], "not sealed against shrinking"),
         (4096, vec![std::fs::File::open("/dev/zero").unwrap().into()], "not sealed"),
         (4096, vec![], "4096 bytes of memory announced with 0 descriptors"),

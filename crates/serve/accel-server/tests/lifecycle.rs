@@ -210,7 +210,7 @@ fn client_of_a_namespace_that_cannot_be_seen_is_refused_in_words() {
     let refused = Client::connect(inner.unwrap()).err().unwrap();
     let said = refused.to_string();
     assert_eq!(code(refused), Code::NotAllowed);
-    assert!(said.contains("process-id namespace that cannot be seen from here"), "{said}");
+    assert!(said.contains("process-id namespace that is not visible from here"), "{said}");
     drop(server.stdin.take());
     server.wait().unwrap();
 }

@@ -29,8 +29,8 @@ const LIVENESS_NS: u64 = 20_000_000;
 /// it `$XDG_RUNTIME_DIR/keeptime/keeptime.sock` (an unset variable means `/run/user/UID`) if the
 /// user's own server has its socket there; otherwise `/run/keeptime/keeptime.sock`.
 ///
-/// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
-/// its file) does not look at these variables.
+/// A program with more rights than the user who started it (set-user-id, set-group-id, capabilities
+/// of its file) does not look at these variables.
 pub fn default_socket() -> PathBuf {
     shm::environment::server_socket("KEEPTIME_SOCKET", "keeptime")
 }
@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// Connects to the server of a certain user, who is trusted with what this program asks for
-    /// and computes. It is named here and never in the environment, which may be somebody else's.
+    /// and computes. It is named here and never in the environment, which may be another user's.
     ///
     /// # Errors
     /// As for [`Client::connect`].
@@ -328,7 +328,7 @@ impl Client {
         self.link = None;
     }
 
-    /// Before a request is sent after a pause: makes sure that somebody is there.
+    /// Checks that the server is still there, before a request that is sent after a pause.
     fn refresh(&mut self) -> Result<(), Error> {
         let stale = |link: &Link| monotonic_ns().saturating_sub(link.alive_ns) >= LIVENESS_NS;
         if self.link.as_ref().is_some_and(stale) && self.check_alive(None).is_err() {

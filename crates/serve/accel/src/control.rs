@@ -56,7 +56,7 @@ pub const SOCKET_BYTES: usize = 112;
 /// Accelerators whose buckets a [`ChainStatus`] can tell.
 pub const SHOWN_ACCELERATORS: usize = 32;
 
-/// In [`ChainStatus::buckets`]: the chain does not use this accelerator.
+/// Value of [`ChainStatus::buckets`] for an accelerator that the chain does not use.
 pub const NO_BUCKET: u8 = u8::MAX;
 
 /// Bits of [`Register::flags`].
@@ -239,7 +239,7 @@ packets! {
         failed: u64,
         /// Requests that ran longer than declared.
         overruns: u64,
-        /// Of these, demoted to the lowest bucket.
+        /// Number of those that were demoted to the lowest bucket.
         demotions: u64,
         /// Sessions opened since the start.
         opened: u64,
@@ -264,7 +264,7 @@ packets! {
         sigma_ns: u64,
         /// Cost of a change of executors, as configured.
         hop_ns: u64,
-        /// Decisions about who may come in, and re-checks after somebody left.
+        /// Decisions about who may come in, and re-checks after a client left.
         decisions: u64,
         /// Registrations and changes of priority that were refused to keep a promise.
         refused: u64,
@@ -356,7 +356,7 @@ packets! {
         requests: u64,
         /// The longest of them, from its arrival to the device's event; 0 when there is none.
         longest_ns: u64,
-        /// Of these, how many ran longer than declared.
+        /// Number of those that ran longer than declared.
         overruns: u64,
         /// Requests that came more often than declared.
         excess: u64,

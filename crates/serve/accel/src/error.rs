@@ -15,8 +15,8 @@ pub enum Error {
     },
     /// A server of a user whom this program has no reason to trust.
     #[error(
-        "{path}: the server there is user {uid}'s, expected {}; a program that trusts this user \
-         says so: Client::connect_to, keeptime_connect_to, or --server-user",
+        "{path}: server of user {uid}, expected a server of {}; to trust user {uid}: \
+         Client::connect_to, keeptime_connect_to, or --server-user",
         expected(.user)
     )]
     Stranger {
@@ -102,10 +102,13 @@ fn nobody(errno: &rustix::io::Errno) -> String {
     match *errno {
         Errno::AGAIN => {
             let waited = crate::CONNECT_PATIENCE.as_secs();
-            format!("it took no connection for {waited} s, its queue is full")
+            format!("it accepted no connection for {waited} s, its queue is full")
         }
         Errno::ACCESS => {
-            format!("{errno} (the server lets in whom its server.access and server.group name)")
+            format!(
+                "{errno} (users that may connect: server.access and server.group in its system \
+                 file)"
+            )
         }
         errno => format!("{errno} (start one with `keeptime serve CONFIG`)"),
     }
@@ -114,9 +117,9 @@ fn nobody(errno: &rustix::io::Errno) -> String {
 fn expected(user: &shm::peer::ServerUser) -> String {
     let own = rustix::process::geteuid().as_raw();
     match *user {
-        shm::peer::ServerUser::RootOrOwn if own == 0 => "root's".into(),
-        shm::peer::ServerUser::RootOrOwn => format!("root's or this program's (user {own}'s)"),
-        shm::peer::ServerUser::RootOr(user) => format!("root's or user {user}'s"),
+        shm::peer::ServerUser::RootOrOwn if own == 0 => "root".into(),
+        shm::peer::ServerUser::RootOrOwn => format!("root or user {own}, that of this program"),
+        shm::peer::ServerUser::RootOr(user) => format!("root or user {user}"),
     }
 }
 
@@ -125,7 +128,7 @@ fn launch(id: &Option<u64>) -> String {
 }
 
 impl Error {
-    /// For `map_err` after a system call.
+    /// The error of a system call, for `map_err`.
     pub fn system(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
         move |errno| Error::System { call, errno }
     }

@@ -188,11 +188,11 @@ fn low(word: u64) -> u32 {
 pub enum Status {
     /// The device did it.
     Done = 1,
-    /// It was taken back before it began, or its session ended.
+    /// The request was taken back before it began, or its session ended.
     Cancelled = 2,
     /// The device failed.
     DeviceFailed = 3,
-    /// No such registration.
+    /// The registration does not exist.
     UnknownRegistration = 4,
     /// A data range lies outside the registered memory.
     OutOfRange = 5,

@@ -81,7 +81,7 @@ pub struct Server {
     pub hop_ns: u64,
     /// Decisions and re-checks since the start.
     pub decisions: u64,
-    /// Of these, refusals.
+    /// Number of those that were refusals.
     pub refused: u64,
     /// Duration of the last one.
     pub last_decision_ns: u64,
@@ -155,7 +155,7 @@ pub struct Chain {
     pub requests: u64,
     /// The longest of them, from its arrival to the device's event.
     pub longest_ns: Option<u64>,
-    /// Of these, how many ran longer than declared.
+    /// Number of those that ran longer than declared.
     pub overruns: u64,
     /// Requests that came more often than declared.
     pub excess: u64,
@@ -194,11 +194,11 @@ pub struct Bandwidth {
 pub enum Standing {
     /// Its deadline holds.
     Guaranteed = 1,
-    /// It is declared, but its deadline is not promised.
+    /// The chain is declared, but its deadline is not guaranteed.
     Unguaranteed = 2,
-    /// It asked for no promise.
+    /// The chain asked for no guarantee.
     BestEffort = 3,
-    /// It declared nothing.
+    /// The chain declared nothing.
     Undeclared = 4,
     /// Nothing is analysed.
     Unanalysed = 5,
@@ -220,7 +220,7 @@ pub enum Origin {
     File = 1,
     /// Its clients.
     Clients = 2,
-    /// Nobody.
+    /// No declaration.
     Nobody = 3,
 }
 

@@ -11,9 +11,9 @@ pub struct RequestOutcome {
     pub launch_id: u64,
     /// Status with which it ended.
     pub status: Status,
-    /// It ran longer than its declared execution time.
+    /// True if the request ran longer than its declared execution time.
     pub overran: bool,
-    /// It was moved to the lowest bucket because of that.
+    /// True if the request was moved to the lowest bucket because of that.
     pub demoted: bool,
     /// Time at which the client sent it.
     pub submitted_ns: u64,

@@ -104,7 +104,7 @@ fn server_of_another_user_is_refused_unless_that_user_is_named() {
     let refused = Client::connect(&socket).err().expect("a refusal");
     assert!(matches!(refused, Error::Stranger { uid: STRANGER, .. }), "{refused}");
     let text = refused.to_string();
-    assert!(text.contains("the server there is user 65533's, expected root's"), "{text}");
+    assert!(text.contains("server of user 65533, expected a server of root"), "{text}");
     let other = Client::connect_to(&socket, ServerUser::RootOr(STRANGER - 1)).err().unwrap();
     assert!(matches!(other, Error::Stranger { .. }), "{other}");
     // It is asked, and goes away without an answer.

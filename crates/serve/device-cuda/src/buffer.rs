@@ -16,7 +16,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Of the least size.
+    /// Buffer of the least size.
     ///
     /// # Errors
     /// The driver's error.

@@ -6,7 +6,7 @@ use device::{Error, Launch, kernels};
 
 /// The code of the kernels that every device offers, as the toolkit compiled it.
 pub(crate) const PTX: &str = include_str!("../kernels/builtin.ptx");
-/// Their names; the functions are called `kt_NAME`.
+/// Names of the kernels; the functions are called `kt_NAME`.
 pub(crate) const NAMES: [&str; 13] = [
     "empty",
     "busy",
@@ -41,7 +41,7 @@ pub(crate) struct Shape {
     pub workspace: u64,
     /// Output and workspace are zero at the start.
     pub cleared: bool,
-    /// It works on the client's own memory; else its input and output are copied.
+    /// True if it works on the client's own memory; else its input and output are copied.
     pub in_place: bool,
     /// Threads of a block.
     pub threads: u32,
@@ -63,7 +63,7 @@ impl Shape {
         self.slices() > 1 && !self.in_place && shared
     }
 
-    /// As the host's scheduler wants it.
+    /// Plan of a launch, as the host's scheduler wants it.
     ///
     /// # Errors
     /// [`Error::BadArgument`] for more slices than can be counted.
@@ -106,7 +106,7 @@ fn sums([width, height, radius, _]: [u64; 4]) -> u64 {
 pub(crate) struct Manner {
     /// Thread blocks of a slice; 0: all.
     pub blocks_per_slice: u32,
-    /// On the client's own memory.
+    /// True if it works on the client's own memory.
     pub in_place: bool,
     /// Number of blocks of [`BUSY_THREADS`] threads that fill the GPU.
     pub fill: u64,

@@ -15,7 +15,7 @@ use cudarc::driver::{DriverError, result, sys};
 const RUN_MS: f32 = 0.5;
 /// Runs of which the shortest counts.
 const RUNS: usize = 15;
-/// No GPU does so many in [`RUN_MS`].
+/// Number of steps that no GPU does in [`RUN_MS`].
 const MOST_STEPS: u64 = 1 << 30;
 
 /// Speed at which a GPU does the steps of `busy`, in threads that fill it.

@@ -101,7 +101,7 @@ impl Context {
         guarded(|| unsafe { result::ctx::set_current(self.handle) })
     }
 
-    /// Does something with the context current to the calling thread, whichever that is.
+    /// Runs `act` with the context current to the calling thread, whichever thread that is.
     pub(crate) fn with(&self, act: impl FnOnce()) {
         let _ = guarded(|| {
             let before = result::ctx::get_current()?;

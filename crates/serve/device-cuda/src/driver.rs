@@ -34,7 +34,7 @@ pub(crate) fn device(ordinal: usize) -> Result<Found, String> {
     init()?;
     let count = guarded(result::device::get_count)?;
     if ordinal as i64 >= i64::from(count) {
-        return Err(format!("GPU {ordinal}: the driver has {count}"));
+        return Err(format!("GPU {ordinal}: the driver has {count} GPUs"));
     }
     found(ordinal as i32)
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 /// A GPU.
 pub enum Gpu {
-    /// This process has it.
+    /// A GPU of this process.
     Local(Local),
     /// Another process has it.
     Remote(Remote),
@@ -19,9 +19,9 @@ pub enum Gpu {
 
 /// State of a unit's thread.
 pub enum Keep {
-    /// Of a GPU that this process has.
+    /// State of a unit of a GPU of this process.
     Local(Box<UnitState>),
-    /// Of another process's.
+    /// Seat of a unit of another process's GPU.
     Remote(Seat),
 }
 

@@ -42,9 +42,9 @@ pub(crate) struct Setup {
     pub(crate) whole: bool,
     pub(crate) services: Vec<Service>,
     pub(crate) policy: Scheduling,
-    /// Of each unit.
+    /// Core of each unit.
     pub(crate) cores: Vec<Option<usize>>,
-    /// Of the driver's own threads.
+    /// Cores of the driver's own threads.
     pub(crate) home: Vec<usize>,
 }
 
@@ -60,12 +60,12 @@ pub(crate) enum Hello {
 /// Message of the server to the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ToHost {
-    /// With the setup and the mailboxes.
+    /// The first packet, with the setup and the mailboxes.
     Setup {
         bytes: u64,
         units: u64,
     },
-    /// With the memory.
+    /// A packet with memory of a client.
     Memory {
         number: u64,
         bytes: u64,
@@ -83,7 +83,7 @@ pub(crate) enum ToHost {
 impl ToHost {
     const BYTES: usize = 24;
 
-    /// As a packet.
+    /// Encodes the packet.
     pub(crate) fn encode(self) -> [u8; Self::BYTES] {
         let words = match self {
             ToHost::Setup { bytes, units } => [0, bytes, units],
@@ -114,7 +114,7 @@ impl ToHost {
     }
 }
 
-/// Has a GPU for the process at the other end of the standard input, until that ends or says so.
+/// Runs a GPU for the process at the other end of the standard input, until that ends or says so.
 pub fn serve() -> ExitCode {
     match (std::io::stdin().as_fd().try_clone_to_owned(), Doorbell::new()) {
         (Ok(input), Ok(bell)) => {
@@ -128,7 +128,7 @@ pub fn serve() -> ExitCode {
 struct HostSocket {
     socket: Socket,
     buffer: [u8; ToHost::BYTES],
-    /// Rings when a page of a client's memory is lost. Nobody has to hear it: the server maps the
+    /// Rings when a page of a client's memory is lost. It needs no listener: the server maps the
     /// same memory, and ends clients that lose theirs.
     bell: Arc<Doorbell>,
 }
@@ -168,7 +168,7 @@ impl HostSocket {
     }
 
     fn setup(&mut self) -> Result<(Setup, Arc<Mapping>), String> {
-        let nonsense = || "it was told nonsense".to_owned();
+        let nonsense = || "malformed setup from the server".to_owned();
         let (packet, files) = self.next().ok_or_else(nonsense)?;
         let (ToHost::Setup { bytes, units }, Ok([setup, board])) =
             (packet, <[_; 2]>::try_from(files))

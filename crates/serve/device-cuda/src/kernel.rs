@@ -31,7 +31,7 @@ pub(crate) fn read(service: &Service) -> Result<Ready, String> {
 
 fn source(what: &str, function: &Function) -> Result<Source, String> {
     if !(1..=1024).contains(&function.threads) {
-        return Err(format!("{what}: {} threads of a block; 1 to 1024", function.threads));
+        return Err(format!("{what}: {} threads of a block, expected 1 to 1024", function.threads));
     }
     let ptx = match &function.code {
         Code::Ptx(ptx) => ptx.clone(),

@@ -32,7 +32,7 @@ impl Interface {
     /// It cannot be loaded, or lacks one of the functions.
     pub(crate) fn load(path: &Path) -> Result<Arc<Interface>, String> {
         let file = path.display();
-        // SAFETY: whoever wrote the system file vouches for the library and its constructors.
+        // SAFETY: the author of the system file vouches for the library and its constructors.
         let library = unsafe { Library::new(path) }.map_err(|error| format!("{file}: {error}"))?;
         // SAFETY: the interface says what the functions of these names are.
         let interface = unsafe {
@@ -75,7 +75,7 @@ impl Interface {
         }
         error[ERROR_BYTES - 1] = 0;
         let words = CStr::from_bytes_until_nul(&error).map(CStr::to_string_lossy);
-        Err(format!("it does not open (code {answer}): {}", words.unwrap_or_default()))
+        Err(format!("cannot be opened (code {answer}): {}", words.unwrap_or_default()))
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Local {
     name: String,
     ordinal: usize,
     catalog: Catalog,
-    /// Of the users' kernels, in their order.
+    /// Libraries of the users' kernels, in their order.
     libraries: Vec<Option<Arc<Interface>>>,
     context: Context,
     residences: Residences,
@@ -40,7 +40,7 @@ pub struct Local {
     least: Vec<u8>,
     spins: bool,
     calibration: Calibration,
-    /// Of units whose thread has ended.
+    /// Workers of units whose thread has ended.
     retired: Arc<Mutex<Vec<Worker>>>,
 }
 
@@ -225,7 +225,7 @@ impl Backend for Local {
     }
 
     fn fault(&self) -> Option<String> {
-        let why = "a kernel broke its context, and this process gets no other";
+        let why = "a kernel broke the CUDA context, and this process cannot get another one";
         self.context.is_broken().then(|| why.into())
     }
 

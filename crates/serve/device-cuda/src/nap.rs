@@ -35,7 +35,7 @@ pub(crate) struct Naps {
 }
 
 impl Naps {
-    /// For the calling thread, at its policy.
+    /// Naps for the calling thread, at its policy.
     pub(crate) fn new() -> Naps {
         let limited = realtime::thread::policy() != realtime::thread::Scheduling::Normal;
         let share = limited.then(|| realtime_share(&realtime::machine::rt_limits())).flatten();
@@ -66,7 +66,7 @@ impl Naps {
         }
     }
 
-    /// It has ended: the time since the wait began, or since the last nap, was spent looking.
+    /// Ends a wait: the time since it began, or since the last nap, was spent polling.
     pub(crate) fn end(&mut self, now_ns: u64) {
         self.pass(self.share.map_or(0.0, |share| share - 1.0), now_ns);
     }
@@ -75,7 +75,7 @@ impl Naps {
         self.account_ns < 0.0 || now_ns.saturating_sub(self.looking_ns) > LONG_NS
     }
 
-    /// It looked until `from_ns`, and napped until `now_ns`.
+    /// Counts polling until `from_ns` and a nap until `now_ns`.
     fn rested(&mut self, from_ns: u64, now_ns: u64) {
         if let Some(share) = self.share {
             self.pass(share - 1.0, from_ns);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// A request that takes so many times what it declared never ends.
 const FACTOR: u32 = 10;
-/// But not before this.
+/// Shortest time after which a request counts as endless.
 const LEAST: Duration = Duration::from_millis(500);
 /// The time that is no time.
 const IDLE: u64 = u64::MAX;
@@ -48,7 +48,7 @@ impl Began {
         self.0.store(monotonic_ns(), Ordering::Relaxed);
     }
 
-    /// It has ended.
+    /// Ends the slice.
     pub(crate) fn end(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
@@ -60,12 +60,12 @@ pub(crate) struct Patience<'a> {
     began: &'a Began,
     /// None: for as long as it takes.
     limit: Option<Duration>,
-    /// Since when it has been the first.
+    /// Time since which it has been the first.
     first: Option<Instant>,
 }
 
 impl<'a> Patience<'a> {
-    /// For a slice, which has begun now, of a launch with this budget.
+    /// Patience for a slice, which has begun now, of a launch with this budget.
     pub(crate) fn new(
         running: &'a Running,
         began: &'a Began,

@@ -2,7 +2,7 @@
 //!
 //! A mapping is registered whole, when it is first seen, and kept alive until it is forgotten: its
 //! address may belong to other memory as soon as it is gone. It is forgotten when a context goes
-//! and nobody else has it any more, never on the way of a launch: the driver may wait for the GPU
+//! and it has no other holder, never on the way of a launch: the driver may wait for the GPU
 //! then. Memory that the driver refuses stays usable, by copies through the driver's own buffers.
 
 use cudarc::driver::sys;
@@ -79,8 +79,8 @@ impl Pins {
         Some(Reached { number, offset, device: device.map(|device| device + offset as u64) })
     }
 
-    /// Takes out what nobody else has, to be dropped by a thread that has the GPU's context and may
-    /// wait: not under the lock, and no launch's.
+    /// Takes out memory without another holder, to be dropped by a thread that has the GPU's
+    /// context and may wait: not under the lock, and no launch's.
     pub(crate) fn unused(&self) -> Unused {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.take_out(|pin| !pin.is_used())
@@ -99,7 +99,7 @@ impl Pins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pins.clear();
     }
 
-    /// Nobody knows what the GPU still does with the memory: it stays for ever.
+    /// Leaks the memory, since the GPU may still use it.
     pub(crate) fn leak(&self) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.pins.drain(..).for_each(std::mem::forget);

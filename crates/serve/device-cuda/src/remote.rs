@@ -2,10 +2,11 @@
 //!
 //! A kernel that goes wrong costs its process everything that it has on any GPU: the driver
 //! refuses all calls from then on, in every context, and takes no new one. And a kernel that never
-//! ends ends with its process alone; whoever would reset its context waits for it. So a server,
-//! which has other things to do, leaves a GPU to a process that can be ended and started anew
-//! ([`crate::host`]). Each unit here has a twin there, which runs its slices; the two hand them
-//! over through a mailbox ([`board`]). Clients' memory is passed on as files, and never copied.
+//! ends ends with its process alone; a thread that would reset its context waits for it. So a
+//! server, which has other things to do, leaves a GPU to a process that can be ended and started
+//! anew ([`crate::host`]). Each unit here has a twin there, which runs its slices; the two hand
+//! them over through a mailbox ([`board`]). Clients' memory is passed on as files, and never
+//! copied.
 
 pub(crate) mod board;
 mod memory;
@@ -61,7 +62,7 @@ pub struct Remote {
 /// State of a unit's thread.
 pub struct Seat {
     unit: usize,
-    /// Of which life the rest is.
+    /// Number of the life that the other fields are of.
     life: u64,
     /// The number of its last order.
     last: u32,
@@ -139,7 +140,7 @@ impl Remote {
 
     /// Starts the process anew if it has gone; if that fails, the GPU is lost.
     fn restart(&self) {
-        // Whoever comes second finds what the first one has made of it.
+        // The second thread finds what the first one has made of it.
         let _turn = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.process();
         if self.lost.get().is_some() || !old.is_gone() {
@@ -157,7 +158,7 @@ impl Remote {
                 *self.process.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(process);
                 self.resets.fetch_add(1, Ordering::Relaxed);
             }
-            // Nobody else writes it: this is the only turn.
+            // No other thread writes it: this is the only turn.
             Err(why) => drop(self.lost.set(why)),
         }
     }

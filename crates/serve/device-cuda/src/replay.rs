@@ -23,7 +23,7 @@ pub(crate) struct Key {
     pub arguments: [u64; 4],
     /// The client's memory: the number of its registration, the offset in it, and the length.
     pub input: (u64, usize, usize),
-    /// As `input`.
+    /// Output, in the form of `input`.
     pub output: (u64, usize, usize),
 }
 

@@ -183,7 +183,7 @@ impl Residence {
         Ok((place(self.memory(state)?.base, shape), last))
     }
 
-    /// So many slices have ended well: the input is there.
+    /// Counts slices that have ended well: the input is there.
     pub(crate) fn leave(&self, count: u64) {
         let mut state = self.lock();
         state.stage = Stage::Filled;

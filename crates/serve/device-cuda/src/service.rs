@@ -51,8 +51,9 @@ pub struct Function {
     /// Thread blocks of a slice, after which more urgent work may come; 0: all. If not, and unless
     /// it works in place, output and workspace are zero when a request begins.
     pub blocks_per_slice: u32,
-    /// It works on the client's own memory, which the GPU reads over its bus each time; else input
-    /// and output are copied, once for each request. The workspace is then one for each slice.
+    /// True if it works on the client's own memory, which the GPU reads over its bus each time;
+    /// else input and output are copied, once for each request. The workspace is then one for each
+    /// slice.
     pub in_place: bool,
 }
 
@@ -68,14 +69,14 @@ pub enum Code {
 /// Number of bytes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bytes {
-    /// In any case.
+    /// Bytes in any case.
     pub fixed: u64,
-    /// For each item; argument 0 is their number.
+    /// Bytes for each item; argument 0 is their number.
     pub per_item: u64,
 }
 
 impl Bytes {
-    /// For this many items; saturated.
+    /// Bytes for this many items; saturated.
     pub fn of(self, items: u64) -> u64 {
         self.per_item.saturating_mul(items).saturating_add(self.fixed)
     }

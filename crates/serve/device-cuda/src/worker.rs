@@ -19,13 +19,13 @@ pub(crate) const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEM
 /// A library did not take the request.
 pub(crate) const REFUSED: sys::CUresult = sys::CUresult::CUDA_ERROR_EXTERNAL_DEVICE;
 
-/// Of an event whose waiters sleep.
+/// Flags of an event whose waiters sleep.
 const SLEEPING: sys::CUevent_flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
 
 /// Streams, an event and memory of one unit. Used by its thread, which has the context, and dropped
 /// when no unit runs anything any more.
 pub(crate) struct Worker {
-    /// By level, from the least on that this unit runs.
+    /// Streams by level, from the lowest that this unit runs.
     streams: Vec<sys::CUstream>,
     least: u8,
     event: sys::CUevent,
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
 unsafe impl Send for Worker {}
 
 impl Worker {
-    /// For the calling thread, whose current context this is.
+    /// Worker of the calling thread, whose current context this is.
     ///
     /// # Errors
     /// The driver's error.

@@ -102,7 +102,10 @@ impl Config {
     /// Names are there and different, numbers in their range.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if !(1..=MOST_THREADS).contains(&self.threads) {
-            return Err(Error::Start(format!("{} threads; 1 to {MOST_THREADS}", self.threads)));
+            return Err(Error::Start(format!(
+                "{} threads, expected 1 to {MOST_THREADS}",
+                self.threads
+            )));
         }
         let mut names = BUILT_IN.to_vec();
         for Model { name, path, most } in &self.models {
@@ -111,7 +114,7 @@ impl Config {
                 return wrong(format!("the name {name:?} of the model is empty or taken"));
             }
             if !(1..=MOST_BATCH).contains(most) {
-                return wrong(format!("a batch of at most {most}; 1 to {MOST_BATCH}"));
+                return wrong(format!("batches of at most {most}, expected 1 to {MOST_BATCH}"));
             }
             names.push(name);
         }

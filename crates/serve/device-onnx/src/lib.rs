@@ -99,9 +99,9 @@ pub fn start(config: &Config) -> Result<Arc<OnnxDevice>, Error> {
 
 /// Runs models where it is called.
 pub struct Runtime {
-    /// By id.
+    /// Kernels by id.
     kernels: Vec<Kernel>,
-    /// Until the one unit takes it.
+    /// The worker, until the one unit takes it.
     worker: Mutex<Option<Worker>>,
 }
 
@@ -187,7 +187,7 @@ impl Backend for Runtime {
 
     fn worker(&self, _: usize) -> Result<Worker, String> {
         let mut seat = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut worker = seat.take().ok_or("there is one context, and it is taken")?;
+        let mut worker = seat.take().ok_or("the only context is in use")?;
         drop(seat);
         // Here, where the blocks will run: on their core.
         worker.busy.calibrate()?;
@@ -216,7 +216,7 @@ fn holds(buffer: &'static str, memory: &PeerSlice, needed: u64) -> Result<(), Er
     if needed <= length { Ok(()) } else { Err(Error::ShortBuffer { buffer, needed, length }) }
 }
 
-/// Does something with `file`, where the binding to the runtime may panic at what it does not
+/// Runs `act` on `file`, where the binding to the runtime may panic at something that it does not
 /// expect of a file.
 fn no_panic<T>(file: &str, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {

@@ -29,7 +29,7 @@ pub(crate) struct Loader {
 pub(crate) struct Loaded {
     signature: Signature,
     session: Session,
-    /// By the size of the batch, from one on.
+    /// Frames by the size of the batch, from one on.
     frames: Vec<Frame>,
     /// True if the provider computes in memory of its own, so that inputs are copied when they are
     /// bound.

@@ -88,7 +88,7 @@ impl Signature {
     }
 }
 
-/// As the description of a kernel: its arguments, and the layout of its input and output.
+/// The description of a kernel: its arguments, and the layout of its input and output.
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.batched {

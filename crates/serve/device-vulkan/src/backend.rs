@@ -106,7 +106,7 @@ impl Backend for Vulkan {
 
     fn block(&self, worker: &mut Worker, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
         if self.gpu.is_lost() {
-            // Nobody knows whether the device still uses the worker's buffers.
+            // It is unknown whether the device still uses the worker's buffers.
             return Err(FailureCode::Kernel);
         }
         let place = task.kernel.0 as usize;

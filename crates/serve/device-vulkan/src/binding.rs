@@ -30,7 +30,7 @@ enum Age {
 pub(crate) enum Bound {
     /// All of the staging buffer: the kernel knows its sizes from its arguments.
     Whole,
-    /// So many bytes of the staging buffer.
+    /// A number of bytes of the staging buffer.
     Exact(u64),
     /// The client's memory itself, which is kept until the dispatch has ended.
     Client(Piece),
@@ -50,7 +50,7 @@ impl Bound {
             Bound::Whole => range(staging.capacity),
             Bound::Exact(bytes) => {
                 let range = range(bytes);
-                // Whatever was there belongs to somebody else.
+                // The memory that was there has another owner.
                 staging.clear_from(bytes);
                 staging.soil(range);
                 range
@@ -61,7 +61,7 @@ impl Bound {
 }
 
 impl Binding {
-    /// As a set is given it.
+    /// The binding as a descriptor set takes it.
     pub(crate) fn info(&self) -> vk::DescriptorBufferInfo {
         let Binding { buffer, offset, range, .. } = *self;
         vk::DescriptorBufferInfo { buffer, offset, range }

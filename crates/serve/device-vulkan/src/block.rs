@@ -33,7 +33,7 @@ struct Elements<const N: usize> {
 }
 
 impl Block<'_> {
-    /// Has a built-in kernel run: its sizes, and where its elements are.
+    /// Runs a built-in kernel: its sizes, and the places of its elements.
     fn run(
         &mut self,
         sizes: [u64; 4],
@@ -100,7 +100,7 @@ impl Block<'_> {
         Ok(Elements { bound: Bound::Whole, firsts })
     }
 
-    /// Has the kernel leave a part of the launch's output, for `store` to see to it.
+    /// Makes the kernel leave a part of the launch's output for `store`.
     fn output(&mut self, (first, count): Part) -> Result<Elements<1>, FailureCode> {
         if let Some((bound, before)) = self.reach_words(&self.task.output, (first, first + count)) {
             return Ok(Elements { bound, firsts: [before] });
@@ -108,7 +108,7 @@ impl Block<'_> {
         self.results(count * WORD)
     }
 
-    /// Has the kernel leave so many bytes in the staging buffer.
+    /// Makes the kernel leave so many bytes in the staging buffer.
     fn results(&mut self, bytes: u64) -> Result<Elements<1>, FailureCode> {
         self.worker.reserve(0, bytes)?;
         Ok(Elements { bound: Bound::Whole, firsts: [0] })

@@ -18,7 +18,7 @@ const RUN_NS: u64 = 1_000_000;
 pub struct Calibration {
     /// Steps in one microsecond: the median.
     pub steps_per_us: f64,
-    /// From before the submission of an empty dispatch until its end is known: the median.
+    /// Median time from before the submission of an empty dispatch until its end is known.
     pub round_trip_ns: u64,
 }
 
@@ -56,7 +56,7 @@ impl Calibration {
     }
 }
 
-/// Has the device do that many steps, at most 2^32 - 1.
+/// Runs that many steps on the device, at most 2^32 - 1.
 pub(crate) fn run(
     worker: &mut Worker,
     kernel: usize,

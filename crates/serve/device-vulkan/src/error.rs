@@ -20,7 +20,7 @@ pub enum Error {
         /// Its minor version.
         minor: u32,
     },
-    /// No device is the one that was asked for.
+    /// The device that was asked for does not exist.
     #[error("no Vulkan device {wanted}; there are: {found}")]
     NoDevice {
         /// Device that was asked for.

@@ -20,7 +20,7 @@ pub(crate) struct Gpu {
     pub kernels: Vec<Kernel>,
     pub set_layout: vk::DescriptorSetLayout,
     pub pipeline_layout: vk::PipelineLayout,
-    /// By priority, the highest last. A queue is for one thread at a time.
+    /// Queues by priority, the highest last. A queue is for one thread at a time.
     pub queues: Vec<PiMutex<vk::Queue>>,
     pub levels: u8,
     pub spin: bool,

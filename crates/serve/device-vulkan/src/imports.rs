@@ -2,7 +2,7 @@
 //!
 //! A mapping is imported whole, when it is first seen, and kept alive until it is forgotten: its
 //! address may belong to other memory as soon as it is gone. It is forgotten when a context goes
-//! and nobody else has it any more, never on the way of a launch: the driver may wait for the
+//! and it has no other holder, never on the way of a launch: the driver may wait for the
 //! device then. Memory that the driver refuses stays usable, by copies.
 
 use crate::gpu::Gpu;
@@ -88,12 +88,12 @@ impl Imports {
         known.imports.iter().filter(|one| one.buffer.handle() != vk::Buffer::null()).count()
     }
 
-    /// Forgets what nobody else has.
+    /// Forgets memory that has no other holder.
     pub(crate) fn sweep(&self, gpu: &Gpu) {
         let gone: Vec<Import> = {
             let mut known = self.0.lock();
-            // Nobody knows what a device that is lost still uses. It is asked for last: whoever
-            // let go of the memory after the loss has told of the loss before.
+            // It is unknown what a device that is lost still uses. The loss is asked for last: a
+            // thread that let go of the memory after the loss has told of the loss before.
             let unused = |one: &mut Import| one.is_unused() && !gpu.is_lost();
             known.imports.extract_if(.., unused).collect()
         };
@@ -122,7 +122,7 @@ impl Import {
         Import { number, mapping: mapping.clone(), buffer: made.unwrap_or(Buffer::NONE) }
     }
 
-    /// Returns true if nobody else has the mapping, so that no launch uses it and none will.
+    /// Returns true if the mapping has no other holder, so that no launch uses it and none will.
     fn is_unused(&mut self) -> bool {
         // Unlike the count, this is ordered after what the others did before they let go.
         Arc::get_mut(&mut self.mapping).is_some()

@@ -30,9 +30,9 @@ pub(crate) struct Kernel {
 /// Memory that a kernel may be given as it is at the client, without a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Direct {
-    /// It does not write its input, and reads nothing beyond.
+    /// True if the kernel does not write its input, and reads nothing beyond.
     pub input: bool,
-    /// It writes nothing beyond its output.
+    /// True if the kernel writes nothing beyond its output.
     pub output: bool,
 }
 
@@ -141,10 +141,10 @@ impl Code {
         let most = limits.max_compute_work_group_count;
         match *self {
             Code::User(Groups::Fixed(groups)) if groups.iter().zip(most).any(|(g, m)| *g > m) => {
-                Err(format!("{groups:?} work groups; the device takes {most:?}"))
+                Err(format!("{groups:?} work groups, the device takes at most {most:?}"))
             }
             Code::User(Groups::Elements { argument, .. }) if argument > 3 => {
-                Err(format!("its work groups depend on argument {argument}; there are 0 to 3"))
+                Err(format!("its work groups depend on argument {argument}, expected 0 to 3"))
             }
             Code::User(Groups::Elements { per_group: 0, .. }) => {
                 Err("its work groups have no elements".into())

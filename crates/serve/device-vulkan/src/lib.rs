@@ -12,7 +12,7 @@
 //! once for each kernel and again only when its buffers change. A block is one dispatch: the unit
 //! binds its slice of the client's memory, submits, and waits for a timeline semaphore. The device
 //! reaches that memory itself where it can: a mapping is imported when it is seen first, and kept
-//! until a context goes and nobody else has it ([`Config::import`], [`Vulkan::client_memory`]).
+//! until a context goes and it has no other holder ([`Config::import`], [`Vulkan::client_memory`]).
 //! Otherwise the unit copies the slice into staging buffers, and the result back. Large launches
 //! are many blocks, so that more urgent work gets in between. Where the device has several compute queues, upper levels
 //! get the one with the higher priority, and with the default units one unit is kept for them.

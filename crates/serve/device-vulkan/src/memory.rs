@@ -12,14 +12,14 @@ pub enum MemoryPlace {
     Device,
 }
 
-/// No page of Linux is smaller.
+/// Size of the smallest page of Linux.
 const LEAST_PAGE: u64 = 4096;
 
 /// Handle type of memory of the host that was not allocated by Vulkan.
 const HOST_ALLOCATION: vk::ExternalMemoryHandleTypeFlags =
     vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
 
-/// A buffer with its memory, or none. Whoever has it destroys it.
+/// A buffer with its memory, or none. Its owner destroys it.
 pub struct Buffer {
     handle: vk::Buffer,
     memory: vk::DeviceMemory,
@@ -27,11 +27,11 @@ pub struct Buffer {
     mapped: *mut u8,
 }
 
-// SAFETY: these are handles and an address; whoever has the buffer uses what is behind them.
+// SAFETY: these are handles and an address; the owner of the buffer uses what is behind them.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// No buffer.
+    /// The absence of a buffer.
     pub const NONE: Buffer = Buffer {
         handle: vk::Buffer::null(),
         memory: vk::DeviceMemory::null(),
@@ -179,7 +179,7 @@ impl Buffer {
     /// # Safety
     /// It was made from this device, which does not use it any more; nor does the host its bytes.
     pub unsafe fn destroy(&mut self, device: &LogicalDevice) {
-        // SAFETY: both are ours, or null, and nobody uses them; freeing memory unmaps it.
+        // SAFETY: both are ours, or null, and not in use; freeing memory unmaps it.
         unsafe {
             device.destroy_buffer(self.handle, None);
             device.free_memory(self.memory, None);
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(whole_pages(0x7000, 1, 4096), Some(4096));
         assert_eq!(whole_pages(0x7000, 4097, 64), Some(8192));
         assert_eq!(whole_pages(0x7004, 4096, 4096), None);
-        // Nobody knows if more is mapped than the smallest page.
+        // It is unknown if more is mapped than the smallest page.
         assert_eq!(whole_pages(0x10_0000, 4096, 65_536), None);
         assert_eq!(whole_pages(0x10_0000, 65_000, 65_536), Some(65_536));
         assert_eq!(whole_pages(0, u64::MAX, 4096), None);

@@ -119,7 +119,9 @@ fn check_interface(module: &Parsed, entry: &str, limits: Limits) -> Result<(), S
         && invocations <= limits.invocations.into();
     if !fits {
         let Limits { invocations, size: most, .. } = limits;
-        return Err(format!("work groups of {size:?}; allowed are {most:?}, {invocations} in all"));
+        return Err(format!(
+            "work groups of {size:?}, expected at most {most:?}, {invocations} in all"
+        ));
     }
     for (_, variable) in module.global_variables.iter() {
         let Some(binding) = variable.binding else { continue };
@@ -139,18 +141,18 @@ fn check_interface(module: &Parsed, entry: &str, limits: Limits) -> Result<(), S
 /// Checks what a pipeline relies on, without reading beyond the words.
 fn check_words(words: &[u32], entry: &str) -> Result<(), String> {
     if words.len() <= HEADER_WORDS || words[0] != MAGIC {
-        return Err("this is no SPIR-V (in the byte order of this machine)".into());
+        return Err("not SPIR-V (in the byte order of this machine)".into());
     }
     if words[1] > NEWEST {
         let (major, minor) = (words[1] >> 16 & 0xff, words[1] >> 8 & 0xff);
-        return Err(format!("SPIR-V {major}.{minor}; the newest that can be used is 1.5"));
+        return Err(format!("SPIR-V {major}.{minor}, expected at most 1.5"));
     }
     let mut found = false;
     let mut rest = &words[HEADER_WORDS..];
     while let Some(first) = rest.first() {
         let (length, code) = ((first >> 16) as usize, first & 0xffff);
         let Some(operands) = rest.get(1..length) else {
-            return Err("an instruction of the SPIR-V is cut".into());
+            return Err("the last SPIR-V instruction is truncated".into());
         };
         match (code, operands) {
             (OP_ENTRY_POINT, [GL_COMPUTE, _, name @ ..]) => found |= literal(name) == entry,
@@ -158,7 +160,7 @@ fn check_words(words: &[u32], entry: &str) -> Result<(), String> {
                 return Err(bad_binding(0, *binding));
             }
             (OP_DECORATE, [_, DECORATION_SET, set]) if *set != 0 => {
-                return Err(format!("descriptor set {set}; all is in set 0"));
+                return Err(format!("descriptor set {set}, expected set 0"));
             }
             _ => {}
         }
@@ -180,7 +182,7 @@ fn no_entry(entry: &str) -> String {
 
 fn bad_binding(group: u32, binding: u32) -> String {
     format!(
-        "binding {binding} of group {group}; there are storage buffers at bindings 0 and 1 and a \
+        "binding {binding} of group {group}, expected storage buffers at bindings 0 and 1 and a \
          uniform buffer at 2, all of group 0"
     )
 }

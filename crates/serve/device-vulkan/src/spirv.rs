@@ -99,7 +99,7 @@ mod tests {
         assert!(!may_write(&input("read"), 0));
         assert!(may_write(&input("read_write"), 0));
         assert!(may_write(&input("read"), 1));
-        // Nobody has it.
+        // The shader has no such binding.
         assert!(!may_write(&input("read_write"), 7));
         for length in 0..input("read").len() {
             // Cut anywhere, it is read to its end and no further.

@@ -5,7 +5,7 @@ use crate::memory::{Buffer, MemoryPlace};
 use ash::vk;
 use device::FailureCode;
 
-/// A buffer in host memory that the device reads and writes. Whoever has it sees to it that the
+/// A buffer in host memory that the device reads and writes. Its owner sees to it that the
 /// device does not use it while the bytes are borrowed.
 pub(crate) struct Staging {
     buffer: Buffer,
@@ -15,7 +15,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// No memory.
+    /// The absence of memory.
     pub(crate) const NONE: Staging = Staging { buffer: Buffer::NONE, capacity: 0, dirty: 0 };
 
     /// Zeroed memory.

@@ -42,7 +42,7 @@ pub struct Worker {
 struct Recorded {
     commands: vk::CommandBuffer,
     set: vk::DescriptorSet,
-    /// Of the input and of the output.
+    /// Bindings of the input and of the output.
     bindings: Option<[Binding; 2]>,
 }
 
@@ -155,7 +155,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Has the device run a kernel on what it is bound to, and waits for its end.
+    /// Runs a kernel on what it is bound to, and waits for its end.
     ///
     /// # Errors
     /// [`FailureCode::Kernel`] when the device is lost, now or before; [`FailureCode::Memory`]
@@ -184,7 +184,7 @@ impl Worker {
         let input = dispatch.input.binding(&mut self.input, self.generation, most);
         let output = dispatch.output.binding(&mut self.output, self.generation, most);
         if dispatch.output == Bound::Whole {
-            // `busy` writes a word that nobody reads; for all others the host says what it reads.
+            // `busy` writes a word that is never read; for all others the host says what it reads.
             self.output.soil(LEAST_RANGE);
         }
         [input, output]

@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// Results of all cases.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// In the order in which they ran.
+    /// Cases in the order in which they ran.
     pub cases: Vec<Case>,
 }
 
@@ -53,7 +53,7 @@ pub struct Case {
 pub enum CaseResult {
     /// The device keeps the property.
     Passed,
-    /// It does not, and how that showed.
+    /// The device does not have the property; the text says how that showed.
     Failed(String),
     /// The property does not apply to this device, and why.
     Skipped(String),

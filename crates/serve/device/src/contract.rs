@@ -41,9 +41,9 @@ pub struct ContextId(pub u64);
 /// Point at which more important work can take the device from running work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preemption {
-    /// At the end of a running thread block.
+    /// Preemption at the end of a running thread block.
     BlockBoundary,
-    /// Not before the running operation ends.
+    /// No preemption before the running operation ends.
     None,
 }
 
@@ -108,7 +108,8 @@ pub enum FailureCode {
     Kernel = 2,
     /// The device broke down while it ran, by it or by other work, and is set up anew.
     Lost = 3,
-    /// It ran so much longer than its budget that it counts as endless; the device is set up anew.
+    /// The launch ran so much longer than its budget that it counts as endless; the device is set
+    /// up anew.
     Endless = 4,
 }
 
@@ -117,9 +118,9 @@ pub enum FailureCode {
 pub enum Status {
     /// All of it ran.
     Done,
-    /// It was cancelled before all of it had run; the output may be written in part.
+    /// The launch was cancelled before all of it had run; the output may be written in part.
     Cancelled,
-    /// It failed, with a [`FailureCode`]; the output may be written in part.
+    /// The launch failed, with a [`FailureCode`]; the output may be written in part.
     Failed(u32),
 }
 
@@ -261,7 +262,7 @@ pub trait Device: Send + Sync {
     fn cancel(&self, stream: StreamId) -> Result<(), Error>;
 
     /// Lets go of memory of launches that have ended, if the device keeps it for the next ones and
-    /// nobody else but the caller has it. Does not wait; the caller sees by the count of its holders
+    /// the caller is its only holder. Does not wait; the caller sees by the count of its holders
     /// when the device has done so.
     fn let_go(&self, memory: &Arc<Mapping>) {
         let _ = memory;

@@ -6,13 +6,13 @@ use crate::{ContextId, KernelId, Level, StreamId};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No kernel has this id.
+    /// The kernel id is unknown.
     #[error("no kernel {}", .0.0)]
     UnknownKernel(KernelId),
-    /// No such context, or it was destroyed.
+    /// The context does not exist, or was destroyed.
     #[error("no context {}", .0.0)]
     UnknownContext(ContextId),
-    /// No such stream, or it was destroyed.
+    /// The stream does not exist, or was destroyed.
     #[error("no stream {}", .0.0)]
     UnknownStream(StreamId),
     /// The device has fewer levels.
@@ -51,9 +51,9 @@ pub enum Error {
         length: u64,
     },
     /// The device has no more room.
-    #[error("no more than {limit} {what}")]
+    #[error("limit of {limit} {what} reached")]
     Exhausted {
-        /// Of what.
+        /// Kind of the objects.
         what: &'static str,
         /// Largest number of them.
         limit: u64,

@@ -1,7 +1,7 @@
 //! Events: how an operation tells that it ended.
 //!
 //! An event is a word of state, the outcome in atomics beside it, and perhaps an observer. The
-//! word holds a phase (idle, armed, signalled), whether somebody sleeps on it, and a generation
+//! word holds a phase (idle, armed, signalled), whether a thread sleeps on it, and a generation
 //! that counts armings:
 //!
 //! ```text
@@ -64,7 +64,7 @@ impl Event {
         self.read(self.0.state.load(Ordering::Acquire))
     }
 
-    /// Waits until the event is signalled. Whoever waits for an event that nobody arms waits
+    /// Waits until the event is signalled. A wait for an event that is never armed lasts
     /// forever. If others use the event again meanwhile, the outcome is that of a later arming.
     pub fn wait(&self) -> OperationOutcome {
         loop {

@@ -63,7 +63,7 @@ pub struct Setup {
     pub name: String,
     /// Number of levels, at least one.
     pub levels: u8,
-    /// At least one.
+    /// Units; at least one.
     pub units: Vec<Unit>,
     /// Scheduling of the device's threads. When it is refused they run with the normal one, and
     /// [`Statistics::realtime`] tells.
@@ -80,7 +80,7 @@ pub struct Setup {
 pub struct Unit {
     /// The core that it is kept on, if any.
     pub core: Option<usize>,
-    /// It runs work of this level and above: others find it free.
+    /// Lowest level of the work that it runs, so that others find it free.
     pub least: Level,
 }
 
@@ -93,7 +93,7 @@ impl Default for Unit {
 /// Rule by which the units are shared among the work that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// At each block boundary the highest level with work; in a level, first come, first served.
+    /// The highest level with work at each block boundary; in a level, first come, first served.
     Levels,
     /// Time slices, as a driver shares a device among independent processes: contexts take
     /// turns, each for this long, and levels mean nothing. First come, first served in a context.
@@ -132,7 +132,9 @@ impl<B: Backend> Hosted<B> {
     pub fn start(backend: B, setup: &Setup) -> Result<Arc<Hosted<B>>, Error> {
         let (levels, units) = (setup.levels, setup.units.len());
         if levels == 0 || !(1..=MAX_UNITS).contains(&units) {
-            let what = format!("{levels} levels and {units} units; 1 to 255 and 1 to {MAX_UNITS}");
+            let what = format!(
+                "{levels} levels and {units} units, expected 1 to 255 and 1 to {MAX_UNITS}"
+            );
             return Err(Error::Start(what));
         }
         let seats = |count| (0..count).map(|_| Seat::default()).collect();
@@ -229,7 +231,7 @@ impl<B: Backend> Hosted<B> {
         self.with_schedule(|schedule| schedule.submit(stream, engine, plan.blocks, &mut order))
     }
 
-    /// Does something under the lock that may give threads work.
+    /// Runs `act`, which may give work to threads, under the lock.
     fn with_schedule<T>(&self, act: impl FnOnce(&mut Schedule) -> T) -> T {
         let mut schedule = self.shared.schedule.lock();
         let result = act(&mut schedule);

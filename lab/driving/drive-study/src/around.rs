@@ -26,13 +26,13 @@ pub struct Frame {
     pub vehicles: u16,
     /// Bodies within 80 m that the ego can see.
     pub objects: u16,
-    /// From its capture to the first command that knows of it, us.
+    /// Latency from its capture to the first command that takes it into account, us.
     pub latency_us: u32,
-    /// For how long the run of each of [`MODULES`] had a core, us; none without a run.
+    /// Time for which the run of each of [`MODULES`] had a core, us; none without a run.
     pub modules_us: [Option<u32>; 4],
 }
 
-/// As it is written: without names, of which there would be thousands.
+/// Serialised form: without names, of which there would be thousands.
 type Packed = (u64, u16, u16, u32, [Option<u32>; 4]);
 
 impl From<Packed> for Frame {

@@ -72,7 +72,7 @@ fn of_drive<'r>() -> Columns<'static, &'r Row> {
     })
 }
 
-/// For how long somebody was too near by this cause, s.
+/// Time for which another was too near by this cause, s.
 fn by(row: &Row, cause: Cause) -> Option<f64> {
     Some(row.violation_by.get(cause.name()).copied().unwrap_or(0.0))
 }

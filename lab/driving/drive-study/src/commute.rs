@@ -12,7 +12,7 @@ pub const MAPS: usize = 4;
 pub const REPEATS: usize = 20;
 /// Commutes.
 pub const COUNT: usize = MAPS * REPEATS;
-/// From the start to the destination, m.
+/// Distance from the start to the destination, m.
 pub const DISTANCE_M: f64 = 500.0;
 /// Time after which a commute is given up, s.
 const PATIENCE_S: f64 = 180.0;

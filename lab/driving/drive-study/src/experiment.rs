@@ -13,7 +13,7 @@ use world::suite::{self, CORNER, NORMAL, Set};
 pub enum Suite {
     /// Corner cases.
     Corner,
-    /// Those to confirm with what the corner cases say.
+    /// Confirmation cases for the result of the corner cases.
     Confirm,
     /// Normal traffic.
     Normal,
@@ -26,7 +26,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// As it is written.
+    /// Name in files and tables.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Corner => "corner",
@@ -48,7 +48,7 @@ impl Suite {
         }
     }
 
-    /// One of them.
+    /// The scenario with this number.
     pub fn scenario(self, index: usize) -> Scenario {
         match self {
             Suite::Corner | Suite::Clocks => Set::Corner.case(index),
@@ -142,7 +142,7 @@ impl Experiment {
         Experiment::Modules,
     ];
 
-    /// As it is typed.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Experiment::Corner => "corner",
@@ -197,7 +197,7 @@ impl Experiment {
             Experiment::Latency | Experiment::Characterise => Scenarios::Range(0, NORMAL - 1, 100),
             Experiment::Deadlines => Scenarios::Range(0, NORMAL - 1, 200),
             Experiment::Modules => Scenarios::Range(0, NORMAL - 1, 400),
-            // The families come in turns of 11. In some nobody has to react: fifty do.
+            // The families come in turns of 11. In some no reaction is necessary: fifty need one.
             Experiment::Clocks => Scenarios::Range(0, CORNER - 1, 5),
             Experiment::Commute => Scenarios::First(commute::COUNT),
         }

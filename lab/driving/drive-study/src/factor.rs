@@ -30,9 +30,9 @@ const TRIES: usize = 6;
 /// Factor by which the simulated cores are slower than the machine's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factor {
-    /// So many, whatever the machine.
+    /// Fixed factor, whatever the machine.
     Times(f64),
-    /// As many as it takes on the machine for base of stack A to answer normal traffic after
+    /// Factor at which, on this machine, base of stack A answers normal traffic after
     /// [`PUBLISHED_MS`] in the mean.
     Published,
 }
@@ -59,7 +59,7 @@ impl FromStr for Factor {
         let times = text.parse::<f64>().ok().filter(|times| (0.01..=1000.0).contains(times));
         times
             .map(Factor::Times)
-            .ok_or_else(|| format!("expected {PUBLISHED}, or a number of 0.01 to 1000"))
+            .ok_or_else(|| format!("expected {PUBLISHED}, or a number from 0.01 to 1000"))
     }
 }
 
@@ -149,7 +149,7 @@ pub fn published(
 }
 
 fn wrong(found: String) -> Error {
-    let expected = format!("a factor by which that is {PUBLISHED_MS} ms, or a number");
+    let expected = format!("a factor with a mean of {PUBLISHED_MS} ms, or a number");
     Error::Option { option: "--factor", found, expected }
 }
 
@@ -183,7 +183,7 @@ impl Bench<'_> {
             return Ok(None);
         }
         let all = all.into_inner().unwrap_or_else(|poison| poison.into_inner());
-        all.mean_ms().map(Some).ok_or_else(|| wrong("no frame that was answered".to_owned()))
+        all.mean_ms().map(Some).ok_or_else(|| wrong("no frame that led to a command".to_owned()))
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!("15".parse(), Ok(Factor::Times(15.0)));
         for wrong in ["0", "-1", "NaN", "1001", "slow", ""] {
             let error = wrong.parse::<Factor>().unwrap_err();
-            assert!(error.contains("expected published, or a number of 0.01 to 1000"), "{error}");
+            assert!(error.contains("expected published, or a number from 0.01 to 1000"), "{error}");
         }
         // As studies have always written it, and as they do now.
         for (text, factor) in [("15.0", Factor::Times(15.0)), ("\"published\"", Factor::Published)]

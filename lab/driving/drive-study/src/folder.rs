@@ -2,7 +2,7 @@
 //! that is over. A line is a checksum of its text, a space, and the row as JSON.
 //!
 //! A line is written and brought to the disk in one go after its drive. If the last one has no end,
-//! whoever wrote it was killed: it is cut off, and its drive is driven again. Any other line that
+//! its writer was killed: it is cut off, and its drive is driven again. Any other line that
 //! is not what a drive leaves is an error. One process at a time has the folder.
 
 use crate::study::{Unit, slow_enough};
@@ -80,7 +80,7 @@ impl Folder {
         };
         if file.exists() {
             if !resume {
-                let problem = "there is a study already, expected none; --resume goes on with it";
+                let problem = "found a study, expected none; --resume continues it";
                 return Err(Error::content(&file, problem));
             }
             let found = read_manifest(&file)?;
@@ -153,7 +153,7 @@ impl Folder {
         match log.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let problem = "another process has it open, expected none";
+                let problem = "found it open in another process, expected no other user";
                 return Err(Error::content(&name, problem));
             }
             Err(TryLockError::Error(source)) => return Err(Error::File { path: name, source }),
@@ -175,7 +175,7 @@ impl Folder {
                 |problem: String| Error::Line { path: name.clone(), line: index + 1, problem };
             let row = parsed(line).map_err(problem)?;
             if !wanted.contains(&row.key) {
-                let problem = problem(format!("found {}, which is not of this study", row.key));
+                let problem = problem(format!("found {}, expected a drive of this study", row.key));
                 return Err(problem);
             }
             last = Some((row.key.clone(), line.len()));
@@ -326,7 +326,8 @@ fn read_manifest(file: &Path) -> Result<Manifest, Error> {
 
 /// The row of a line that ends.
 fn parsed(line: &[u8]) -> Result<Row, String> {
-    let text = std::str::from_utf8(line).map_err(|_| "found bytes that are no text".to_owned())?;
+    let text = std::str::from_utf8(line)
+        .map_err(|_| "found bytes that are not UTF-8 text, expected UTF-8".to_owned())?;
     let (digits, text) = text
         .trim_end_matches('\n')
         .split_once(' ')
@@ -337,5 +338,7 @@ fn parsed(line: &[u8]) -> Result<Row, String> {
         return Err(format!("checksum: found {found:?}, expected {expected:?} for what follows"));
     }
     let row: Row = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    row.is_possible().then_some(row).ok_or_else(|| "found numbers that no drive leaves".to_owned())
+    row.is_possible()
+        .then_some(row)
+        .ok_or_else(|| "found values outside their ranges, expected values of a drive".to_owned())
 }

@@ -282,14 +282,17 @@ fn marks(folder: &Folder) -> Vec<String> {
     let mut marks = Vec::new();
     let (done, all) = folder.done();
     if done < all {
-        marks.push(format!("{done} of {all} drives are over: what is shown is not the study."));
+        marks.push(format!("{done} of {all} drives are complete: the results are partial."));
     }
     if folder.study().folded {
         let text = "Folded: several cores of a stack share one of the machine.";
         marks.push(text.to_owned());
     }
     if folder.shard().of > 1 {
-        marks.push(format!("Shard {} alone: merge all of them.", folder.shard()));
+        marks.push(format!(
+            "Shard {} only: merge all shards for the results of the study.",
+            folder.shard()
+        ));
     }
     if folder.machines().len() > 1 {
         marks.push(format!(

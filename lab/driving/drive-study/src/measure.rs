@@ -1,4 +1,4 @@
-//! One drive, and what is kept of it.
+//! A single drive, and the results kept of it.
 
 use crate::around::Watch;
 use crate::replay::replay;

@@ -1,11 +1,11 @@
-//! Modules by themselves: what they compute again on inputs of a drive that were kept, part by part,
-//! alone and beside others that take the last-level cache (COLA, sections 3.3 and 3.4).
+//! Modules by themselves: what they compute again on inputs of a drive that were kept, part by
+//! part, alone and beside others that take the last-level cache (COLA, sections 3.3 and 3.4).
 //!
 //! The drive is the oracle's, whose modules take no time: on any machine it is the same. Its scans
-//! are taken again; tracks come from all of them, and every two seconds the inputs of all modules are
-//! kept. Then each input is computed on one core: with nothing beside it, and beside hogs on other
-//! cores, one size after the other before the next input comes, so that a machine that changes
-//! its speed changes it for all sizes alike.
+//! are taken again; tracks come from all of them, and every two seconds the inputs of all modules
+//! are kept. Then each input is computed on one core: with nothing beside it, and beside hogs on
+//! other cores, one size after the other before the next input comes, so that a machine that
+//! changes its speed changes it for all sizes alike.
 
 use crate::Error;
 use bandwidth::workload::{Access, Caches, Hog, Size};
@@ -29,7 +29,7 @@ const EVERY: u64 = 20;
 const AGAIN: usize = 3;
 /// Sizes of the memory that hogs sweep together, in last-level caches.
 pub(crate) const SWEPT: [f64; 5] = [0.125, 0.25, 0.5, 1.0, 2.0];
-/// At most so many cores are given to hogs.
+/// Largest number of cores given to hogs.
 const HOGS: usize = 3;
 /// Lookaheads of planning, m, and horizons of prediction, s.
 const LOOKAHEADS: [f64; 6] = [30.0, 40.0, 50.0, 60.0, 70.0, 80.0];
@@ -51,7 +51,7 @@ pub enum Part {
     Tracking,
     /// Prediction: the road around the ego, which localisation's message brings.
     Around,
-    /// Prediction: everybody's place, which perception's message brings.
+    /// Prediction: the places of all objects, which perception's message brings.
     Crowd,
     /// Prediction: what each object may do, as long ahead as `setting` s.
     Objects,
@@ -115,13 +115,13 @@ pub struct Call {
 }
 
 impl Call {
-    /// Is it what a replay could have left?
+    /// Returns true for values that a replay can produce.
     pub(crate) fn is_possible(&self) -> bool {
         [self.setting, self.swept, self.took_us].iter().all(|it| it.is_finite() && *it >= 0.0)
     }
 }
 
-/// As it is written.
+/// Serialised form.
 type Packed = (Part, u32, u32, f64, f64, f64);
 
 impl From<Packed> for Call {
@@ -141,7 +141,7 @@ impl From<Call> for Packed {
 struct Input {
     scan: Scan,
     detections: Vec<Detection>,
-    /// As it was before the detections came.
+    /// The tracker before the detections came.
     tracker: Tracker,
     /// The last one is the ego.
     tracks: Vec<Track>,
@@ -226,7 +226,7 @@ pub fn beside() -> Option<String> {
 }
 
 impl Beside {
-    /// This thread stays on the first core; hogs, which do nothing yet, are on others.
+    /// Pins this thread to the first core; hogs, which do nothing yet, are on others.
     fn start() -> Result<Beside, Error> {
         let cores = thread::cores();
         let [own, others @ ..] = &cores[..] else { return Ok(Beside { hogs: Vec::new() }) };
@@ -243,7 +243,7 @@ impl Beside {
     }
 }
 
-/// Has hogs sweep all they have at least once, and then while `work` is done.
+/// Makes hogs sweep all their memory at least once, and then while `work` is done.
 fn sweep<V>(hogs: &[Hog], work: impl FnOnce() -> V) -> V {
     let before: Vec<u64> = hogs.iter().map(Hog::bytes).collect();
     hogs.iter().for_each(Hog::resume);
@@ -281,7 +281,7 @@ impl Bench<'_> {
     }
 
     /// Every part, as far ahead as it usually is; what prediction gave, with the road around. None
-    /// if a computation stopped, which nobody tells it to.
+    /// if a computation stopped, although it is never told to.
     fn usual(&mut self) -> Option<(Arc<Surroundings>, Vec<Prediction>)> {
         let (input, road) = (self.input, &self.mission.road);
         let (segmenter, Ego { pose, .. }) = (Segmenter::default(), input.scan.ego);

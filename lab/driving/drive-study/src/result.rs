@@ -44,7 +44,7 @@ pub struct Demand {
 /// A number with the interval in which it lies with a confidence of 95 %.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Value {
-    /// As measured.
+    /// Measured value.
     pub value: f64,
     /// The interval; none where the number has none, or none that says anything.
     pub interval: Option<(f64, f64)>,
@@ -60,7 +60,7 @@ pub enum Verdict {
     Met,
     /// The demand is not met, or it is not sure enough.
     Missed,
-    /// Nothing is known.
+    /// No measurement.
     #[default]
     NotMeasured,
 }
@@ -84,15 +84,16 @@ impl DriveStudyRun {
     pub fn document(&self) -> Document {
         let demands = Section {
             title: "Demands".to_owned(),
-            about: "What decides is the worse end of the interval: percentile bootstrap over \
-                    scenarios, 95 %, all policies on the same scenarios."
-                .to_owned(),
+            about:
+                "The worse end of the interval decides: percentile bootstrap over scenarios, 95 \
+                    %, all policies on the same scenarios."
+                    .to_owned(),
             tables: vec![self.demands()],
             ..Section::default()
         };
         Document {
             kind: "keeptime-lab drive study".to_owned(),
-            title: "A driving stack's time, and what it is worth".to_owned(),
+            title: "Effect of the latency of a driving stack".to_owned(),
             about: self.about.clone(),
             conclusion: vec![self.conclusion()],
             command: self.command.clone(),
@@ -101,10 +102,10 @@ impl DriveStudyRun {
             marks: self.marks.clone(),
             sections: [demands].into_iter().chain(self.sections.iter().cloned()).collect(),
             notes: vec![
-                "Modules run for real and are charged on simulated cores, which are so many times \
-                 slower than the machine's. The largest of many latencies is the least sure number \
-                 here: an interval that was drawn from the same drives cannot hold a longer one; \
-                 p99.9 stands beside it."
+                "Modules execute on this machine, and their times are charged to simulated cores, \
+                 which are slower by the factor above. The longest of many latencies is the least \
+                 certain number here: an interval drawn from the same drives cannot contain a \
+                 longer one; p99.9 is given beside it."
                     .to_owned(),
             ],
         }

@@ -22,7 +22,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// As it is written.
+    /// Name in files and tables.
     pub fn name(self) -> &'static str {
         match self {
             Clock::Virtual => "virtual",
@@ -81,18 +81,18 @@ pub struct Row {
     pub scenario: String,
     /// Longest time that a reaction may take, s; none if there is no such time.
     pub critical_s: Option<f64>,
-    /// For how long it was driven, s of the scenario.
+    /// Time for which it was driven, s of the scenario.
     pub driven_s: f64,
     /// The collision that ended it.
     pub collision: Option<Hit>,
-    /// For how long somebody ahead was nearer than RSS allows, s.
+    /// Time for which another road user ahead was nearer than RSS allows, s.
     pub violation_s: f64,
     /// Number of these violations.
     pub violations: usize,
     /// The seconds by what it came to that by: see [`driving::Cause`].
     pub violation_by: BTreeMap<String, f64>,
-    /// For how long somebody ahead was nearer than RSS allows with the assumptions called
-    /// aggressive, s.
+    /// Time for which another road user ahead was nearer than RSS allows with the assumptions
+    /// called aggressive, s.
     pub violation_aggressive_s: f64,
     /// Progress of the ego, m.
     pub progress_m: f64,
@@ -102,13 +102,13 @@ pub struct Row {
     pub reaction: Option<Reaction>,
     /// Frames of the lidar that led to no command.
     pub unanswered: usize,
-    /// Of the others, those whose command came later than 125 ms, or the policy's own deadline for
+    /// Answered frames whose command came later than 125 ms, or the policy's own deadline for
     /// each frame, after their capture.
     pub late: usize,
-    /// Of the late ones, those that took a fast path.
+    /// Late frames that took a fast path.
     pub late_fast: usize,
-    /// Of those, the ones that no path could have saved: perception, which has no fast one, left less
-    /// time than the fastest frame of the drive took from there on.
+    /// Late frames on a fast path that no path could have saved: perception, which has no fast one,
+    /// left less time than the fastest frame of the drive took from there on.
     #[serde(default)]
     pub late_perception: usize,
     /// Time for which the cores computed, all together, s.
@@ -119,12 +119,13 @@ pub struct Row {
     pub guests: u64,
     /// Hosts' runs that had to wait for one.
     pub host_violations: u64,
-    /// For how long, in all, s.
+    /// Total delay of these runs, s.
     pub host_delay_s: f64,
-    /// On the wall clock, frames that came in late: the world was not ready.
+    /// Frames that came in late on the wall clock: the world was not ready.
     #[serde(default, skip_serializing_if = "is_none")]
     pub late_frames: usize,
-    /// On the virtual clock as on the wall clock, chunks of runs that cost what they took there.
+    /// Chunks of runs with the cost that they had on the wall clock; on the virtual clock as on the
+    /// wall clock.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub chunks_observed: u64,
     /// The same, chunks that were not run there.
@@ -141,13 +142,13 @@ pub struct Row {
     /// Time for which the cores computed meanwhile, all together, s.
     #[serde(default)]
     pub sends_busy_s: f64,
-    /// Of the experiment `characterise`: frames that led to a command.
+    /// Frames that led to a command, in the experiment `characterise`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<Frame>,
-    /// Of the same: groups of cores.
+    /// Groups of cores, in the same experiment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
-    /// Of the experiment `modules`: parts of modules by themselves.
+    /// Parts of modules by themselves, in the experiment `modules`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
 }
@@ -166,11 +167,11 @@ fn is_none(count: &usize) -> bool {
 
 /// Names and meanings of the durations that are kept of each drive.
 pub const TIMES: [(&str, &str); 16] = [
-    ("frames", "from a frame's capture to the first command that knows of it"),
+    ("frames", "from a frame's capture to the first command that takes it into account"),
     ("frames_fast", "the same, of frames for which a module took its fast path"),
     ("frames_normal", "the same, of all other frames"),
-    ("prediction", "for how long a run of prediction had a core"),
-    ("planning", "for how long a run of planning had a core"),
+    ("prediction", "time for which a run of prediction had a core"),
+    ("planning", "time for which a run of planning had a core"),
     ("guest", "from the arrival of a scan to the end of its segmentation, which may be a guest"),
     (
         "hosts",
@@ -178,7 +179,7 @@ pub const TIMES: [(&str, &str); 16] = [
     ),
     (
         "segmentation",
-        "for how long a run had a core; of the experiment characterise, as what follows",
+        "time for which a run had a core; of the experiment characterise, as the following ones",
     ),
     ("tracking", "the same"),
     ("control", "the same"),
@@ -189,8 +190,8 @@ pub const TIMES: [(&str, &str); 16] = [
     ("control_waits", "the same"),
     (
         "middleware",
-        "of a frame's way to its command, making bytes and values of messages, and their hops; where \
-         messages go as bytes",
+        "from a frame to its command, serialisation, deserialisation and transfer of messages; \
+         only with serialised messages",
     ),
 ];
 
@@ -224,29 +225,30 @@ impl Hit {
 /// Deceleration from which the ego counts as having braked, m/s².
 const BRAKED: f64 = 2.0;
 
-/// From when the hazard could be seen to the command that answers it (COLA, equation 2).
+/// Time from the moment when the hazard could be seen to the command that answers it (COLA,
+/// equation 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reaction {
-    /// Until the frame that was reacted to came in, ns.
+    /// Time until the frame that was reacted to came in, ns.
     pub sensor_ns: u64,
-    /// Of that, from the first frame that shows the hazard, ns.
+    /// Part of that from the first frame that shows the hazard, ns.
     pub confirm_ns: u64,
     /// Modules computed, ns.
     pub module_ns: u64,
-    /// Nothing was computed for it, ns.
+    /// Time in which nothing was computed for it, ns.
     pub bubble_ns: u64,
 }
 
 impl Reaction {
-    /// All of it, ns.
+    /// Total time, ns.
     pub fn total_ns(&self) -> u64 {
         self.sensor_ns + self.module_ns + self.bubble_ns
     }
 }
 
 impl Row {
-    /// For how long somebody ahead was nearer than RSS allows because of the ego
+    /// Time for which another road user ahead was nearer than RSS allows because of the ego
     /// ([`Cause::is_the_egos`]), s.
     pub fn own_violation_s(&self) -> f64 {
         let own = Cause::ALL.iter().filter(|(cause, _)| cause.is_the_egos());
@@ -263,7 +265,7 @@ impl Row {
         self.times.get(name).map_or(0, Times::count)
     }
 
-    /// Is it what a drive could have left?
+    /// Returns true for values that a drive can produce.
     pub(crate) fn is_possible(&self) -> bool {
         let seconds = [
             self.driven_s,

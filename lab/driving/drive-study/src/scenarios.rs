@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub enum Scenarios {
     /// The first so many.
     First(usize),
-    /// From one number to another, in steps.
+    /// Range from one number to another, in steps.
     Range(usize, usize, usize),
     /// Corner cases whose critical reaction time is not less than the first, ms, and not more than
     /// the second.

@@ -13,7 +13,7 @@ const LEAST: usize = 5;
 /// A number with the interval in which it lies with a confidence of 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// As measured.
+    /// Measured value.
     pub value: f64,
     /// The 2.5th percentile.
     pub low: f64,

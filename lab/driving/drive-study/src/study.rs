@@ -18,7 +18,7 @@ pub struct Part {
     pub policies: Vec<String>,
 }
 
-/// All that decides what is driven, and how.
+/// Settings that decide which drives are made, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
@@ -28,7 +28,7 @@ pub struct Study {
     pub stacks: Vec<String>,
     /// Factor by which the simulated cores are slower than the machine's.
     pub factor: Factor,
-    /// Frames until an object is believed.
+    /// Frames until an object is confirmed.
     pub confirm_frames: u32,
     /// The experiments.
     pub parts: Vec<Part>,
@@ -77,7 +77,7 @@ pub(crate) struct Unit {
 }
 
 impl Study {
-    /// Of these experiments; with their own scenarios and policies where none are given.
+    /// Study of these experiments; with their own scenarios and policies where none are given.
     ///
     /// # Errors
     /// The options name something that does not exist, or something twice.

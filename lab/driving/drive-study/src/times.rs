@@ -15,7 +15,7 @@ const BITS: u32 = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
-    /// All of them together, ns.
+    /// Sum of all durations, ns.
     pub sum_ns: u64,
     /// The longest, ns.
     pub max_ns: u64,
@@ -24,14 +24,14 @@ pub struct Times {
 }
 
 impl Times {
-    /// One more.
+    /// Adds a duration.
     pub fn add(&mut self, ns: u64) {
         self.sum_ns += ns;
         self.max_ns = self.max_ns.max(ns);
         *self.buckets.entry(bucket(ns)).or_default() += 1;
     }
 
-    /// All of another, too.
+    /// Adds all durations of another histogram.
     pub fn merge(&mut self, other: &Times) {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -81,7 +81,7 @@ impl Times {
         self.buckets.iter().map(share).collect()
     }
 
-    /// Is it what [`Times::add`] could have made?
+    /// Returns true for values that [`Times::add`] can produce.
     pub(crate) fn is_possible(&self) -> bool {
         let last = self.buckets.keys().next_back();
         let fits =

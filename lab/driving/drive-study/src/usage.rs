@@ -22,14 +22,14 @@ pub struct Group {
     pub name: String,
     /// Number of cores.
     pub cores: usize,
-    /// For how long none of them computed anything, s.
+    /// Time for which none of the cores computed anything, s.
     pub idle_s: f64,
-    /// In each tenth of a second, %.
+    /// Utilisation in each tenth of a second, %.
     pub used: Vec<u8>,
 }
 
 /// Returns the time for which a run of which pieces may be guests was under way, and the time for
-/// which cores, all together, computed for anybody meanwhile, s. Counted from the beginning of a
+/// which cores, all together, computed for any run meanwhile, s. Counted from the beginning of a
 /// run to its end: before, while it waits for a timer or for a message, nothing can be stolen.
 pub(crate) fn sending(outcome: &DriveOutcome, runs: &[Run], stays: &[Stay]) -> (f64, f64) {
     let sends = |run: &&Run| {

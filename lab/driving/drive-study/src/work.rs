@@ -26,10 +26,10 @@ pub struct Progress {
 /// Number of drives at the same time, with their places.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Jobs {
-    /// So many, wherever the kernel puts their threads. None is driven on the wall clock.
+    /// Fixed number, wherever the kernel puts their threads. None is driven on the wall clock.
     Threads(usize),
-    /// One at each place. First everything is driven on the virtual clock, each thread on a core of
-    /// its place's stack; then on the wall clock, with nothing beside it, and each of these
+    /// A drive at each place. First everything is driven on the virtual clock, each thread on a
+    /// core of its place's stack; then on the wall clock, with nothing beside it, and each of these
     /// drives once more on the virtual one, where the stack sees the same, and takes as long.
     Places(Vec<Places>),
 }
@@ -109,7 +109,7 @@ impl Work<'_> {
         side_by_side(places, run)
     }
 
-    /// One thread.
+    /// Runs a thread.
     fn run(&self, place: Option<&Places>, clock: Clock) -> Result<(), Error> {
         if clock == Clock::Virtual {
             pin(place.map_or(&[], |place| &place.stack[..1]))?;

@@ -1,4 +1,4 @@
-//! From a trajectory to a command: its own curvature and acceleration, and what brings the
+//! Control from a trajectory to a command: its own curvature and acceleration, and what brings the
 //! vehicle back to it.
 
 use crate::Trajectory;
@@ -14,19 +14,19 @@ pub struct Ego {
     pub speed: f64,
     /// m/s².
     pub acceleration: f64,
-    /// Of its path, 1/m.
+    /// Curvature of its path, 1/m.
     pub curvature: f64,
 }
 
 /// Follows trajectories.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Follower {
-    /// From a command to the vehicle's obeying it, s: the command is for the trajectory's state so
-    /// much later.
+    /// Delay from a command to the vehicle's obeying it, s: the command is for the trajectory's
+    /// state so much later.
     pub lag: f64,
     /// A distance beside the path decays over so many seconds of driving, s.
     pub settle: f64,
-    /// But not over fewer metres than this, m.
+    /// Shortest distance for that, m.
     pub shortest: f64,
     /// m/s² for each m behind.
     pub position_gain: f64,

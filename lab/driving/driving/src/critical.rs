@@ -25,14 +25,14 @@ use world::{Limit, STEP, Scenario};
 
 /// The longest reaction that is tried, steps of the world: 1 s.
 pub const LONGEST: u32 = 100;
-/// From one reaction that is tried to the next, before the search halves, steps: 50 ms.
+/// Distance from one tried reaction to the next, before the search halves, steps: 50 ms.
 pub const SCAN: u32 = 5;
 /// After the first that ends in a collision, so many more that are tried have to.
 pub const AFTER: u32 = 3;
 
 /// After so many draws of a case, none of which is in its band, the nearest is kept.
 pub const ATTEMPTS: u32 = 40;
-/// Of how many draws with a critical time the nearest is kept if none is in the band.
+/// Number of draws with a critical time of which the nearest is kept if none is in the band.
 const NEAR: usize = 3;
 
 /// The critical reaction time of a scenario.
@@ -43,9 +43,10 @@ pub fn critical(scenario: &Scenario) -> Result<Limit, Error> {
     Trial::new(scenario.clone()).limit()
 }
 
-/// The first of so many draws of a case whose critical reaction time is in its band. If none is: the
-/// nearest of a few that have one; if none has, the first. Of those to confirm with, which are all of
-/// one band, it is the first in any case, without a time: nobody asks for another one's.
+/// The first of so many draws of a case whose critical reaction time is in its band. If none is:
+/// the nearest of a few that have one; if none has, the first. Of those to confirm with, which are
+/// all of one band, it is the first in any case, without a time: the time of another one is not
+/// needed.
 ///
 /// Only the ideal stack has a part in it: which policy does how well in a draw is not looked at.
 ///
@@ -101,7 +102,7 @@ struct Trial {
     /// Steps from T0 to the first turn of the lidar, once something was driven. Without T0 nothing
     /// is ever withheld: all reactions are the same drive.
     wait: Option<u32>,
-    /// Of reactions that were driven, in steps, which end in a collision.
+    /// Reactions that were driven, in steps, and whether they end in a collision.
     known: BTreeMap<u32, bool>,
 }
 

@@ -52,9 +52,9 @@ pub enum Until {
 pub struct DriveOutcome {
     /// Time that was driven, s; up to the first collision.
     pub driven: f64,
-    /// Whom the ego touched.
+    /// Bodies that the ego touched.
     pub collisions: Vec<Collision>,
-    /// Times in which somebody ahead was nearer, along and across, than the assumptions of ad-rss
+    /// Times in which another ahead was nearer, along and across, than the assumptions of ad-rss
     /// allow, and their causes.
     pub violations: Violations,
     /// The same with the assumptions called aggressive, which nothing in the stack knows of.
@@ -91,7 +91,7 @@ pub struct DriveOutcome {
     pub names: Names,
     /// Timing errors of the wall clock; none on the virtual clock.
     pub kept: Option<Kept>,
-    /// On the virtual clock, chunks that cost what another drive took for them, and those that it did
+    /// Chunks that cost what another drive took for them, and those that it did
     /// not have ([`Costs::Observed`]).
     pub observed: (u64, u64),
 }
@@ -115,7 +115,7 @@ pub struct Frame {
     pub number: u64,
     /// Time of its capture, s.
     pub captured: f64,
-    /// From its capture to the first command that knows of it, s.
+    /// Latency from its capture to the first command that takes it into account, s.
     pub latency: f64,
 }
 
@@ -141,7 +141,7 @@ struct Sent {
     header: Arc<Header>,
 }
 
-/// Has `stack` drive `scenario`; what modules take is charged by `costs`.
+/// Drives `scenario` with `stack`; what modules take is charged by `costs`.
 ///
 /// # Errors
 ///
@@ -225,7 +225,7 @@ fn on(
 /// A scenario while it is driven: everything but the stack and its clock.
 pub(crate) struct Course {
     pub(crate) world: World,
-    /// Whoever moves those whom the world does not.
+    /// Traffic that SUMO moves; none: the world moves all.
     sumo: Option<sumo::Traffic>,
     pub(crate) mission: Mission,
     until: Until,
@@ -241,9 +241,9 @@ pub(crate) struct Course {
     sent: Vec<Sent>,
     /// Capture time of each turn of the lidar, ns.
     scans_ns: Vec<u64>,
-    /// With the assumptions of the stack, and with others.
+    /// Watches with the assumptions of the stack, and with others.
     watches: [Watch; 2],
-    /// At each step, m/s².
+    /// Acceleration at each step, m/s².
     accelerations: Vec<f64>,
     /// Steps for which it has stood.
     stood: usize,
@@ -311,7 +311,7 @@ impl Course {
         Ok(course)
     }
 
-    /// Has it come to its end?
+    /// Returns true at the end of the drive.
     pub(crate) fn over(&self) -> bool {
         let world = &self.world;
         let there = match self.until {
@@ -324,7 +324,7 @@ impl Course {
         there || told || world.ended() || !world.collisions().is_empty()
     }
 
-    /// For how long the hazard, which had begun, has been visible, s; none: it was not yet.
+    /// Time for which the hazard, which had begun, has been visible, s; none: it was not yet.
     pub(crate) fn seen_for(&self) -> Option<f64> {
         self.seen.map(|seen| self.world.time() - seen)
     }
@@ -467,11 +467,11 @@ impl Course {
 const BEFORE: usize = 200;
 /// After so long nothing more comes of a hazard, s.
 const OVER: f64 = 4.0;
-/// Or the ego has stood for so many steps of the world.
+/// Number of steps of the world for which the ego has stood.
 const STOOD: usize = 100;
 /// A command reacts if it brakes by so much more, m/s².
 const HARDER: f64 = 1.0;
-/// Or steers by so much more, 1/m.
+/// Additional curvature of a reaction by steering, 1/m.
 const ASIDE: f64 = 0.01;
 
 /// Mission of a stack, which it knows before it drives a scenario.

@@ -1,6 +1,6 @@
 //! A spinning lidar: rays against the bodies' footprints and the ground.
 //!
-//! It is the sensor, not a part of the stack: what it takes to compute is nobody's time. A body
+//! It is the sensor, not a part of the stack: its computing time is charged to no module. A body
 //! hides whatever is behind it at every height, as sight lines in the plane have it, so that the
 //! lidar sees a body from the moment that the world calls it visible. Roofs, which rays meet at a
 //! few degrees, return nothing.
@@ -26,7 +26,7 @@ pub struct Lidar {
     pub highest: f64,
     /// Above the ground, m.
     pub height: f64,
-    /// Nothing farther away returns, m.
+    /// Range beyond which nothing returns, m.
     pub range: f64,
     /// Standard deviation of a measured distance, m.
     pub noise: f64,
@@ -96,8 +96,8 @@ struct Row {
 }
 
 impl Lidar {
-    /// One turn at `from`, in which nothing moves. The ego (body 0) is not seen. `turn` chooses
-    /// the noise: the same turn of the same scene is the same cloud.
+    /// Scan of a turn at `from`, in which nothing moves. The ego (body 0) is not seen. `turn`
+    /// chooses the noise: the same turn of the same scene is the same cloud.
     pub fn scan(&self, from: Pose, bodies: &[Body], turn: u64) -> Cloud {
         let nearest = self.nearest(from, bodies);
         let step = (self.highest - self.lowest) / f64::from(self.rows.max(2) - 1);
@@ -133,7 +133,7 @@ impl Lidar {
         column as f64 / f64::from(self.columns) * TAU
     }
 
-    /// By column, what its rays meet first.
+    /// Nearest wall that the rays of each column meet.
     fn nearest(&self, from: Pose, bodies: &[Body]) -> Vec<Option<Wall>> {
         let mut nearest = vec![None::<Wall>; self.columns as usize];
         for body in bodies.iter().filter(|body| body.id != 0) {

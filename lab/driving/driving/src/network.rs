@@ -98,7 +98,7 @@ pub enum Error {
     /// The server did not answer, or refused.
     #[error(transparent)]
     Server(#[from] accel::Error),
-    /// It answered with something else.
+    /// The service answered with another number of scores.
     #[error("service {service:?}: found {found} scores, expected {expected}")]
     Scores {
         /// Its name.
@@ -167,7 +167,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Not yet connected.
+    /// A network without a connection yet.
     pub fn new(perception: Perception) -> Network {
         Network { perception, client: None }
     }

@@ -9,7 +9,7 @@
 //! efficiency, but not safety (COLA, section 4.1).
 //!
 //! Data that all candidates share is computed once ([`View`]). Most of them are excluded by their
-//! least cost, before anybody else is looked at; it is the same one that is chosen.
+//! least cost, before any other is looked at; it is the same one that is chosen.
 
 mod candidate;
 mod cost;
@@ -37,11 +37,11 @@ pub struct Planner {
     /// Time up to which a candidate's state at its end counts, s: a shorter one is not the better
     /// for it.
     pub outlook: f64,
-    /// Whom it passes at its end counts for so long, s.
+    /// Cost of passing a body at its end, as a time, s.
     pub passing: f64,
-    /// From one check to the next, s.
+    /// Time from one check to the next, s.
     pub step: f64,
-    /// From one station to the next, m.
+    /// Distance from one station to the next, m.
     pub spacing: f64,
     /// Hypotheses that are less probable than this do not forbid a candidate.
     pub probable: f64,
@@ -99,11 +99,12 @@ pub struct Situation<'a> {
     pub lanes: &'a [f64],
     /// Predictions of the others.
     pub predictions: &'a [Prediction],
-    /// Somebody is nearer than is safe, along and across (RSS).
+    /// Another is nearer than is safe, along and across (RSS).
     pub danger: bool,
-    /// It began to brake as hard as it can a moment ago: as long as there is danger it goes on.
+    /// The ego began to brake as hard as it can a moment ago: as long as there is danger it goes
+    /// on.
     pub holds: bool,
-    /// For how long it has stood, s: somebody at the kerb whom it lets cross may not want to.
+    /// Time for which it has stood, s: a pedestrian at the kerb that it lets cross may not want to.
     pub stood: f64,
 }
 
@@ -119,15 +120,15 @@ pub struct Choice {
 /// A state of a trajectory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// From the trajectory's beginning, s.
+    /// Time from the trajectory's beginning, s.
     pub after: f64,
-    /// Of the vehicle's centre.
+    /// Pose of the vehicle's centre.
     pub pose: Pose,
     /// m/s.
     pub speed: f64,
     /// m/s².
     pub acceleration: f64,
-    /// Of the path, 1/m.
+    /// Curvature of the path, 1/m.
     pub curvature: f64,
 }
 
@@ -136,10 +137,10 @@ pub struct Point {
 pub struct Trajectory {
     /// Its beginning, s.
     pub at: f64,
-    /// In the order of time; never empty.
+    /// Points in the order of time; never empty.
     pub points: Vec<Point>,
-    /// It hits nothing that was predicted. If not, it is the hardest brake, because every
-    /// candidate hits something.
+    /// The trajectory hits nothing that was predicted. If not, it is the hardest brake, because
+    /// every candidate hits something.
     pub free: bool,
 }
 
@@ -166,8 +167,8 @@ impl Trajectory {
 }
 
 impl Planner {
-    /// The same within a shorter time: less far ahead. It does not see that it will have passed who is
-    /// beside it at its end.
+    /// The same within a shorter time: less far ahead. It does not see that it will have passed who
+    /// is beside it at its end.
     pub fn fast(&self, lookahead: f64, horizon: f64) -> Planner {
         const PASSING: f64 = 1.0;
         Planner { lookahead, horizon, passing: PASSING, ..self.clone() }
@@ -227,7 +228,7 @@ impl Planner {
         }))
     }
 
-    /// Is this the hardest brake, from its beginning?
+    /// Returns true for the hardest brake from the beginning.
     pub fn brakes_hardest(&self, trajectory: &Trajectory) -> bool {
         let first = trajectory.points.get(1).unwrap_or(&trajectory.points[0]);
         first.acceleration <= 1e-6 - self.brake
@@ -252,8 +253,8 @@ impl Planner {
         Trajectory { at: view.at, points, free: false }
     }
 
-    /// For how many steps a candidate hits nothing, none at all if the vehicle cannot drive it; and,
-    /// below 0, how near it comes to others until then.
+    /// Number of steps in which a candidate hits nothing, none at all if the vehicle cannot drive
+    /// it; and, below 0, how near it comes to others until then.
     fn unhurt(
         &self,
         reference: &Reference,

@@ -10,26 +10,26 @@ use std::str::FromStr;
 /// Way in which a stack is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// With nothing of COLA.
+    /// No mechanism of COLA.
     Base,
-    /// With its fast path alone (section 4.1).
+    /// COLA's fast path alone (section 4.1).
     Fast,
-    /// With its proactive processing alone (section 4.2).
+    /// COLA's proactive processing alone (section 4.2).
     Proactive,
-    /// With its work stealing alone (section 4.3).
+    /// COLA's work stealing alone (section 4.3).
     Stealing,
-    /// With a brake alone that is pressed once a reaction is due, until there is a plan for the
+    /// Only a brake that is pressed once a reaction is due, until there is a plan for the
     /// frame: the fast path's last step, which is not COLA's.
     Reflex,
-    /// With COLA's three and no more: each object has a deadline, each frame 125 ms.
+    /// COLA's three mechanisms and no more: each object has a deadline, each frame 125 ms.
     Cola,
-    /// With all four.
+    /// All four mechanisms.
     All,
-    /// As [`Policy::All`], with another deadline for each frame, ms; none: the objects' alone.
+    /// [`Policy::All`] with another deadline for each frame, ms; none: the objects' alone.
     Within(Option<u32>),
-    /// As [`Policy::All`], but the deadline of a frame is 125 ms, whatever is in it.
+    /// [`Policy::All`] with a deadline of 125 ms for each frame, whatever is in it.
     StaticDeadline,
-    /// As [`Policy::All`], but the deadline of a frame depends on the ego's speed alone: 400 ms,
+    /// [`Policy::All`] with a deadline of a frame that depends on the ego's speed alone: 400 ms,
     /// less 10 ms for each m/s above 10 (Pylot).
     SpeedDeadline,
     /// Prediction and planning refine a short result until a fixed budget is spent (the anytime
@@ -42,7 +42,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Those with a name of their own; beside them there is `all-MS` and `all-none`.
+    /// Policies with a name of their own; beside them there is `all-MS` and `all-none`.
     pub const NAMED: [(Policy, &'static str); 12] = [
         (Policy::Base, "base"),
         (Policy::Fast, "fast"),
@@ -74,7 +74,7 @@ impl Policy {
             Policy::Cola => Features { emergency_brake: None, ..all() },
             Policy::All => all(),
             Policy::Within(ms) => Features { deadline: ms.map(|ms| f64::from(ms) / 1e3), ..all() },
-            // Nobody's deadline says who comes first.
+            // The order of the objects does not depend on their deadlines.
             Policy::StaticDeadline => {
                 let object_deadlines = Deadlines::None;
                 let (order, emergency_brake) = (Order::Distance, None);

@@ -1,14 +1,14 @@
 //! Predictions of objects: for each one several hypotheses with probabilities.
 //!
 //! A vehicle in a lane keeps it, on each way that leads on, or changes to a neighbour; along its
-//! way it follows whoever is ahead (the intelligent driver model; Treiber, Hennecke and Helbing,
+//! way it follows the object ahead (the intelligent driver model; Treiber, Hennecke and Helbing,
 //! 2000) or, if it is seen to brake, brakes on. Of those who may be ahead only the nearest few are
 //! looked at, so that the time for an object does not grow with the number of others (COLA,
 //! equation 3). A pedestrian goes on, stops, or steps onto the road.
 //!
-//! An object that has just come into view has no certain velocity. It may stand, drive along a lane,
-//! walk or cycle across or along the road (`doubtful`): each as probable as it is before anything
-//! is known, times how well it agrees with what of the velocity was measured.
+//! An object that has just come into view has no certain velocity. It may stand, drive along a
+//! lane, walk or cycle across or along the road (`doubtful`): each as probable as it is before
+//! anything is known, times how well it agrees with what of the velocity was measured.
 
 mod along;
 pub(crate) mod doubtful;
@@ -28,9 +28,9 @@ use world::{Kind, Line, Offset, Pose, Rectangle, geometry::wrapped};
 pub struct Predictor {
     /// Length of a prediction, s.
     pub horizon: f64,
-    /// From one state to the next, s.
+    /// Time from one state to the next, s.
     pub step: f64,
-    /// Of so many others an object takes notice.
+    /// Number of others that an object takes into account.
     pub neighbours: usize,
 }
 
@@ -55,9 +55,9 @@ pub enum Intent {
     Leave,
     /// Keep the lane, and go on braking.
     Brake,
-    /// Somebody on foot stops.
+    /// A pedestrian stops.
     Stop,
-    /// Somebody on foot steps onto the road.
+    /// A pedestrian steps onto the road.
     Cross,
 }
 
@@ -70,14 +70,14 @@ pub struct State {
     pub speed: f64,
 }
 
-/// One thing that an object may do.
+/// A possible behaviour of an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hypothesis {
     /// Intent of the object.
     pub intent: Intent,
-    /// Those of an object add up to 1.
+    /// Probability; those of an object add up to 1.
     pub probability: f64,
-    /// From the time of the prediction on, a [`Prediction::step`] apart.
+    /// States from the time of the prediction on, a [`Prediction::step`] apart.
     pub states: Vec<State>,
 }
 
@@ -94,7 +94,7 @@ pub struct Prediction {
     pub width: f64,
     /// The time of the first states, s.
     pub at: f64,
-    /// From one state to the next, s.
+    /// Time from one state to the next, s.
     pub step: f64,
     /// The most probable first.
     pub hypotheses: Vec<Hypothesis>,
@@ -113,7 +113,8 @@ impl Prediction {
         Rectangle { pose, length: self.length, width: self.width }
     }
 
-    /// The state nearest to `after` s from the time of the prediction; after the last one, the last.
+    /// The state nearest to `after` s from the time of the prediction; after the last one, the
+    /// last.
     pub fn state(&self, hypothesis: &Hypothesis, after: f64) -> State {
         let last = hypothesis.states.len() - 1;
         hypothesis.states[((after / self.step).round().max(0.0) as usize).min(last)]
@@ -162,7 +163,7 @@ impl Surroundings {
     }
 }
 
-/// Someone's place at each step, as far as others look at it.
+/// Place of an object at each step, as far as others look at it.
 #[derive(Debug)]
 struct Extrapolation {
     places: Vec<DVec2>,
@@ -170,21 +171,21 @@ struct Extrapolation {
     courses: Mutex<HashMap<usize, Arc<Course>>>,
 }
 
-/// Someone's places along a way.
+/// Places of an object along a way.
 #[derive(Debug)]
 struct Course {
-    /// At each step.
+    /// Offsets at each step.
     offsets: Vec<Offset>,
     /// Nowhere nearer to the way than this, m.
     beside: f64,
 }
 
-/// Somebody whom an object on its way may follow.
+/// Object that an object on its way may follow.
 struct Lead {
     velocity: DVec2,
-    /// From its middle to the object's when they touch, m.
+    /// Distance from its middle to the object's when they touch, m.
     apart: f64,
-    /// Farther beside the way it is in nobody's way, m.
+    /// Distance beside the way beyond which it is not in the way, m.
     beside: f64,
     course: Arc<Course>,
 }
@@ -206,7 +207,7 @@ impl Extrapolation {
     }
 }
 
-/// Everybody at one time, and what those who are near to others look at.
+/// All objects at one time, and what those that are near to others look at.
 #[derive(Clone, Debug)]
 pub struct Crowd {
     tracks: Vec<Track>,
@@ -214,12 +215,12 @@ pub struct Crowd {
     around: Arc<Surroundings>,
 }
 
-/// So far may somebody be from where he was expected, m, and from how fast, m/s, for others to take
-/// him for there; or so far from how fast as it is known (one standard deviation).
+/// Distance, m, and difference of speed, m/s, from the expected values up to which others take an
+/// object to be there; or a speed within one standard deviation of the known one.
 const EXPECTED: (f64, f64) = (0.3, 0.3);
 
 impl Crowd {
-    /// Everybody.
+    /// All objects.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
@@ -227,8 +228,8 @@ impl Crowd {
 
 impl Predictor {
     /// Predictions of the objects at the places `order` of `scene`, in that order, from time `at` s
-    /// on. `scene` is everybody, the ego (id 0) too, of whom the others take notice. `checkpoint`
-    /// is called before each object.
+    /// on. `scene` has all objects, the ego (id 0) too, which the others take into account.
+    /// `checkpoint` is called before each object.
     ///
     /// # Errors
     ///
@@ -249,7 +250,7 @@ impl Predictor {
         self.predict_some(at, &crowd, order, checkpoint)
     }
 
-    /// Everybody, for [`Predictor::predict_some`]. Of whoever is about where `expected` has him (see
+    /// All objects, for [`Predictor::predict_some`]. Of one about where `expected` has it (see
     /// [`Predictor::expect`]), others look at what was computed for it.
     pub fn crowd(
         &self,
@@ -274,7 +275,7 @@ impl Predictor {
         Crowd { others: others.collect(), tracks, around: around.clone() }
     }
 
-    /// The crowd as it will be after `passed_s` s if everybody goes on, with all that
+    /// The crowd as it will be after `passed_s` s if all objects go on, with all that
     /// [`Predictor::predict_some`] needs of the others: work that can be done before the next frame
     /// comes (COLA, section 4.2). `checkpoint` is called before each object.
     ///
@@ -460,7 +461,7 @@ impl Predictor {
         Some(Hypothesis { intent: Intent::Leave, probability, states })
     }
 
-    /// Along the way, behind whoever is ahead.
+    /// Prediction along the way, behind the object ahead.
     fn follow(
         &self,
         track: &Track,
@@ -485,7 +486,7 @@ impl Predictor {
             let (apart, beside) = (length + other.length, (width + other.width) / 2.0 + 0.3);
             Lead { velocity: other.velocity, apart: apart / 2.0, beside, course: it.along(way) }
         });
-        // An object that is never on the way is ahead of nobody.
+        // An object that is never on the way is ahead of no other.
         let leads: Vec<Lead> = courses.filter(|lead| lead.course.beside < lead.beside).collect();
         let mut states = self.from(track, along.speed);
         for step in 1..=self.steps() {
@@ -523,8 +524,8 @@ impl Predictor {
         states
     }
 
-    /// Out of every lane of its direction: straight on, along the nearest one as far beside it as now,
-    /// or back into it, if it comes from where others come towards it or is on its way.
+    /// Out of every lane of its direction: straight on, along the nearest one as far beside it as
+    /// now, or back into it, if it comes from where others come towards it or is on its way.
     fn beside_lanes(
         &self,
         track: &Track,
@@ -567,7 +568,7 @@ impl Predictor {
         vec![Hypothesis { intent: Intent::Keep, probability: 1.0, states }]
     }
 
-    /// With this velocity until it stops after `until` s.
+    /// States with this velocity until it stops after `until` s.
     fn straight(&self, from: DVec2, velocity: DVec2, standing: f64, until: f64) -> Vec<State> {
         let speed = velocity.length();
         let heading = if speed < STANDING { standing } else { velocity.to_angle() };
@@ -629,8 +630,8 @@ fn likelihood(track: &Track, lane: &Line) -> f64 {
     (-0.5 * beside.powi(2) / variance).exp().max(1e-6)
 }
 
-/// Does it come from beside the lane's middle, and on to the other side? Where it is may be known to
-/// within `MIDDLE` m.
+/// Does it come from beside the lane's middle, and on to the other side? Where it is may be known
+/// to within `MIDDLE` m.
 fn swings_in(track: &Track, lane: &Line) -> bool {
     const MIDDLE: f64 = 0.25;
     let left = lane.offset(track.pose.position).left;
@@ -642,7 +643,7 @@ const SOON: f64 = 1.5;
 /// Weight of an acceleration aside, m for each m/s²: a driver who begins to move over does so for
 /// longer than one who corrects his course.
 const ACCELERATION: f64 = 0.5;
-/// For each m²/s² of a velocity's variance the acceleration is uncertain by so many m/s².
+/// Uncertainty of the acceleration, m/s², for each m²/s² of a velocity's variance.
 const SHAKES: f64 = 8.0;
 
 /// Distance left of the line at which it will be then, m.
@@ -656,7 +657,8 @@ fn soon(track: &Track, line: &Line) -> f64 {
         + ACCELERATION * acceleration.clamp(-3.0, 3.0)
 }
 
-/// The direction onto the road for somebody who is at most `beside` m beside it, and that along it.
+/// The direction onto the road for an object that is at most `beside` m beside it, and that along
+/// it.
 fn kerb(track: &Track, road: &Road, beside: f64) -> Option<(DVec2, DVec2)> {
     let lanes = road.lanes().filter_map(|(_, lane)| {
         let offset = lane.line.offset(track.pose.position);

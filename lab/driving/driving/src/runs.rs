@@ -1,4 +1,4 @@
-//! The runs of modules that a trace tells of.
+//! The runs of modules in a trace.
 
 use dataflow::Path;
 use dataflow::trace::{Class, Event, Point, RunEnd};
@@ -17,20 +17,20 @@ pub struct Run {
     pub start_ns: u64,
     /// Time at which it ended.
     pub end_ns: u64,
-    /// For how long it and its pieces had a core.
+    /// Time for which it and its pieces had a core.
     pub service_ns: u64,
     /// The frame of what it published last; 0 if it published nothing.
     pub frame: u64,
-    /// On which path.
+    /// Path that the run took.
     pub path: Path,
-    /// As whom.
+    /// Class under which it ran.
     pub class: Class,
     /// Outcome of the run.
     pub outcome: RunEnd,
 }
 
 impl Run {
-    /// From the message to the end.
+    /// Time from the message to the end.
     pub fn response_ns(&self) -> u64 {
         self.end_ns - self.ready_ns
     }

@@ -58,7 +58,7 @@ pub struct Segmenter {
 }
 
 impl Default for Segmenter {
-    /// For [`Lidar::default`](crate::Lidar): two and a half of its columns apart.
+    /// Segmenter for [`Lidar::default`](crate::Lidar): two and a half of its columns apart.
     fn default() -> Segmenter {
         Segmenter {
             range: RANGE,
@@ -103,7 +103,7 @@ struct Return {
     at: DVec3,
     /// Away from the sensor in the plane, m/s; the mean of its stem. NaN if it is not measured.
     speed: f64,
-    /// That mean's standard deviation, m/s.
+    /// Standard deviation of that mean, m/s.
     noise: f64,
 }
 
@@ -206,7 +206,7 @@ impl Clusters {
         })
     }
 
-    /// All of them, in pieces of about equal work.
+    /// All clusters, in pieces of about equal work.
     pub fn pieces(&self) -> Vec<Range<usize>> {
         const MOST: usize = 8;
         const WORK: usize = 2 * ENOUGH;

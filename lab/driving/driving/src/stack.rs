@@ -34,7 +34,7 @@ use short::Usual;
 use std::sync::Arc;
 use world::{Command, Road, Route};
 
-/// One turn of the lidar, with where the ego was.
+/// Scan of one turn of the lidar, with the ego's place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scan {
     /// Time of its capture, s.
@@ -65,18 +65,18 @@ pub struct Scene {
     pub at: f64,
     /// The ego then.
     pub ego: Ego,
-    /// Everybody else.
+    /// All other objects.
     pub tracks: Vec<Track>,
 }
 
-/// Predictions of everybody.
+/// Predictions of all objects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Predicted {
-    /// From when on, s.
+    /// Time from which they are valid, s.
     pub at: f64,
     /// Each object's; in a first part, those that are not urgent do what they were last found to do.
     pub predictions: Vec<Prediction>,
-    /// Somebody is nearer than is safe, along and across (RSS).
+    /// Another is nearer than is safe, along and across (RSS).
     pub danger: bool,
 }
 
@@ -94,7 +94,8 @@ pub struct Localisation {
 pub struct Brake {
     /// True if the vehicle is to brake as hard as it can.
     pub pressed: bool,
-    /// Only until there is a plan for the same frame, which then brakes at least as RSS asks for.
+    /// Press only until there is a plan for the same frame, which then brakes at least as RSS asks
+    /// for.
     pub until_planned: bool,
     /// The reaction comes too late for that: braking as RSS asks for does not suffice any more.
     pub overdue: bool,
@@ -109,7 +110,7 @@ pub enum Stack {
     B,
 }
 
-/// By what prediction's fast path takes objects first.
+/// Criterion by which prediction's fast path takes objects first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Their reaction deadlines.
@@ -121,7 +122,7 @@ pub enum Order {
 /// Source of the deadlines of objects that tracking finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deadlines {
-    /// There are none.
+    /// No brake.
     None,
     /// Longest time that the reaction to each object may take (RSS).
     Reactions,
@@ -129,7 +130,7 @@ pub enum Deadlines {
     EgoSpeed,
 }
 
-/// For how long an emergency brake is pressed.
+/// Duration of an emergency brake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Held {
     /// Until the reaction may clearly wait again, whatever planning says.
@@ -159,13 +160,13 @@ pub struct Features {
     pub order: Order,
     /// Objects nearer than this are urgent, m.
     pub near: f64,
-    /// So many objects that come first are urgent, however far away.
+    /// Number of first objects that are urgent, however far away.
     pub urgent: usize,
     /// The fast path's lookahead, m.
     pub lookahead: f64,
     /// The fast path's horizon, s.
     pub horizon: f64,
-    /// Frames until an object is believed.
+    /// Frames until an object is confirmed.
     pub confirm_frames: u32,
     /// Prediction and planning refine a short result for so long, s, instead of choosing a path;
     /// none: they do not.
@@ -179,7 +180,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Nothing of it.
+    /// No feature.
     pub fn base() -> Features {
         Features {
             fast_path: false,
@@ -190,7 +191,7 @@ impl Features {
         }
     }
 
-    /// All of it.
+    /// All features.
     pub fn all() -> Features {
         Features {
             fast_path: true,

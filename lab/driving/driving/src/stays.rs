@@ -3,16 +3,16 @@
 use dataflow::trace::{Class, Core, Event, Point};
 use std::collections::HashMap;
 
-/// For how long a run, a piece of one, or work ahead had a core without a break.
+/// Period in which a run, a piece of one, or work ahead had a core without a break.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stay {
     /// The core.
     pub core: Core,
-    /// As what.
+    /// Class of the run.
     pub class: Class,
-    /// From when on, ns.
+    /// Start, ns.
     pub from_ns: u64,
-    /// Until when, ns.
+    /// End, ns.
     pub to_ns: u64,
 }
 

@@ -38,7 +38,7 @@ pub struct Track {
     pub length: f64,
     /// m.
     pub width: f64,
-    /// In how many frames it has been seen.
+    /// Number of frames in which it has been seen.
     pub seen: u32,
     /// Time at which it was seen last, s.
     pub at: f64,
@@ -111,7 +111,7 @@ struct Object {
     motion: Motion,
     /// The heading was told by motion.
     moved: bool,
-    /// It was seen to move in its last frame, whatever the filter makes of it.
+    /// The object was seen to move in its last frame, whatever the filter makes of it.
     moves: bool,
 }
 
@@ -189,7 +189,7 @@ impl Tracker {
         });
     }
 
-    /// By object and detection, m; beyond the gate as if it were twice as far.
+    /// Costs by object and detection, m; beyond the gate as if it were twice as far.
     fn costs(&self, detections: &[Detection]) -> Vec<Vec<f64>> {
         let row = |object: &Object| {
             let distances = detections.iter().map(|detection| object.distance(detection));
@@ -245,7 +245,7 @@ impl Object {
     /// Takes the measured speeds, if there are any.
     fn listen(&mut self, detection: &Detection) {
         let Some(doppler) = detection.doppler else { return };
-        // Somebody who begins to walk may do so in any direction.
+        // A pedestrian who begins to walk may do so in any direction.
         if doppler.moves() && !self.moves && small(self.track.kind) {
             self.motion.doubt_velocity(STARTS);
         }
@@ -294,7 +294,7 @@ impl Object {
         })
     }
 
-    /// Is the point within the vehicle, or at most so many m outside?
+    /// Returns true if the point is within the vehicle, or at most so many m outside.
     fn covers(&self, point: DVec2, nearly: f64) -> bool {
         let local = self.track.pose.local(point).abs();
         let half = DVec2::new(self.track.length, self.track.width) / 2.0 + nearly;
@@ -398,10 +398,10 @@ impl Object {
     }
 }
 
-/// So far beside a lane cars are parked along it, m.
+/// Distance beside a lane up to which cars are parked along it, m.
 const KERB: f64 = 3.0;
 
-/// So far outside something may be a part of a vehicle; if it drives as that does, m.
+/// Distance outside up to which something may be a part of a vehicle; if it drives as that does, m.
 const NEARLY: f64 = 0.1;
 const AROUND: f64 = 1.5;
 /// Speed above which an object drives; largest difference between the speeds of its parts, m/s.
@@ -411,7 +411,7 @@ const ALIKE: f64 = 2.0;
 /// Length above which an object is the side of a vehicle, m.
 const LONG: f64 = 2.6;
 
-/// For each frame in which an object was seen, but the first, it is kept for so long, s.
+/// Time to keep an object, for each frame but the first in which it was seen, s.
 const KEEP: f64 = 0.11;
 
 /// Speed of an object that has just begun to move: standard deviation, m/s.
@@ -424,7 +424,8 @@ fn small(kind: Kind) -> bool {
     matches!(kind, Kind::Pedestrian | Kind::Cyclist)
 }
 
-/// Is it as low as a car, and too low for somebody on foot? Only near the sensor do its rows tell.
+/// Returns true if it is as low as a car, and too low for a pedestrian. Only near the sensor do its
+/// rows tell.
 fn part_of_car(detection: &Detection, from: Pose) -> bool {
     const NEAR: f64 = 25.0;
     const LOW: f64 = 1.53;
@@ -432,7 +433,8 @@ fn part_of_car(detection: &Detection, from: Pose) -> bool {
     distance < NEAR && detection.height < LOW && detection.rectangle.length < LONG
 }
 
-/// Is it faster than anybody walks or cycles? However little of it is seen, it is a vehicle.
+/// Returns true if it is faster than a pedestrian or cyclist. However little of it is seen, it is a
+/// vehicle.
 fn rushes(detection: &Detection) -> bool {
     const RUSHES: f64 = 8.0;
     detection.doppler.is_some_and(|doppler| doppler.speeds.x.abs() > RUSHES)

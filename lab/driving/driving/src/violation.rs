@@ -1,8 +1,9 @@
-//! Times in which the ego was nearer to somebody ahead than is safe (RSS), and their causes.
+//! Times in which the ego was nearer to another ahead than is safe (RSS), and their causes.
 //!
 //! Both the distance along and that across must be too small, so whichever becomes it last says
-//! why. Across: whoever moves to the side faster did it. Along: the ego follows too closely. Time
-//! in which several are too near counts once, as that of the first of them for as long as he is.
+//! why. Across: the one that moves to the side faster caused it. Along: the ego follows too
+//! closely. Time in which several are too near counts once, as that of the first of them for as
+//! long as he is.
 
 use crate::stack::{self, Nearness};
 use crate::{Ego, Track};
@@ -10,7 +11,7 @@ use rss::Preset;
 use std::collections::HashMap;
 use world::{Kind, Route};
 
-/// By what it came to a distance that is not safe.
+/// Cause of a distance that is not safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The drive began so.
@@ -29,12 +30,12 @@ pub enum Cause {
     Oncoming,
     /// A vehicle comes towards the ego, and was in its way before.
     Meets,
-    /// Somebody walks or cycles, wherever.
+    /// The other walks or cycles, wherever.
     Bare,
 }
 
 impl Cause {
-    /// All of them, with what they are called.
+    /// All causes with their names.
     pub const ALL: [(Cause, &'static str); 9] = [
         (Cause::Start, "start"),
         (Cause::Follows, "follows"),
@@ -51,19 +52,19 @@ impl Cause {
     /// drives, or did not keep away from a body that was there. A distance that others make unsafe
     /// by moving into its way is theirs, as in RSS, where the distance that became unsafe last says
     /// whose response it was (Shalev-Shwartz et al., "On a Formal Model of Safe and Scalable
-    /// Self-driving Cars", section 3); how a drive begins is nobody's. If the other crosses, walks
-    /// or cycles, it does not count who was first.
+    /// Self-driving Cars", section 3); how a drive begins is caused by neither. If the other
+    /// crosses, walks or cycles, it does not count who was first.
     pub fn is_the_egos(self) -> bool {
         !matches!(self, Cause::Start | Cause::CutIn | Cause::Oncoming)
     }
 
-    /// As it is written.
+    /// Name in files and tables.
     pub fn name(self) -> &'static str {
         Cause::ALL.iter().find(|(cause, _)| *cause == self).map_or("", |(_, name)| name)
     }
 }
 
-/// A time in which somebody was too near.
+/// A time in which another was too near.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
     /// Number of the body, as in the world.
@@ -72,26 +73,26 @@ pub struct Violation {
     pub from: f64,
     /// Duration, s.
     pub seconds: f64,
-    /// By what.
+    /// Cause.
     pub cause: Cause,
 }
 
-/// The times in which somebody was nearer than some assumptions allow.
+/// The times in which another was nearer than some assumptions allow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violations {
     /// The name of the assumptions.
     pub preset: &'static str,
-    /// In the order of time; no two at once.
+    /// Violations in the order of time; no two at once.
     pub all: Vec<Violation>,
 }
 
 impl Violations {
-    /// All of them together, s.
+    /// Total time, s.
     pub fn seconds(&self) -> f64 {
         self.all.iter().fold(0.0, |sum, violation| sum + violation.seconds)
     }
 
-    /// Those of one cause, s.
+    /// Total time of one cause, s.
     pub fn by(&self, cause: Cause) -> f64 {
         let of = self.all.iter().filter(|violation| violation.cause == cause);
         of.fold(0.0, |sum, violation| sum + violation.seconds)
@@ -115,7 +116,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// With the assumptions of a preset.
+    /// Watch with the assumptions of a preset.
     pub fn new(preset: Preset) -> Watch {
         let found = Violations { preset: preset.name, all: Vec::new() };
         Watch { preset, found, last: None, open: None }
@@ -141,7 +142,7 @@ impl Watch {
         self.last = Some(near.into_iter().map(|near| (near.body, near)).collect());
     }
 
-    /// All that it has seen.
+    /// The violations found.
     pub fn found(self) -> Violations {
         self.found
     }

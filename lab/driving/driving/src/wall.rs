@@ -23,9 +23,10 @@ use world::{Scenario, World};
 pub const PRIORITY: u8 = 50;
 /// The world's: less than that of the thread that fires the stack's timers on the same core.
 const WORLD_PRIORITY: u8 = 40;
-/// From when all threads are there to the beginning, ns: the first frames are computed meanwhile.
+/// Time from when all threads are there to the beginning, ns: the first frames are computed
+/// meanwhile.
 const START_NS: u64 = 50_000_000;
-/// From when on a frame is late, ns.
+/// Delay from which on a frame is late, ns.
 const LATE_NS: u64 = 1_000_000;
 /// Events that each thread keeps.
 const EVENTS: usize = 1 << 17;
@@ -33,9 +34,9 @@ const EVENTS: usize = 1 << 17;
 /// The machine's cores that a drive has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// One for each core of the stack, in the order of its groups. In a folded drive some are there
-    /// more than once, and no thread has a real-time priority: one that does not end would keep
-    /// others from a core that is theirs as well.
+    /// Cores of this machine for the stack's, in the order of its groups. In a folded drive some
+    /// are there more than once, and no thread has a real-time priority: one that does not end
+    /// would keep others from a core that is theirs as well.
     pub stack: Vec<usize>,
     /// The world's.
     pub world: usize,
@@ -68,7 +69,7 @@ impl Places {
     }
 }
 
-/// Has `stack` drive `scenario` at `places`, on cores that are `factor` times slower than the
+/// Drives `scenario` with `stack` at `places`, on cores that are `factor` times slower than the
 /// machine's ([`Wall::prepare`]), not further than `until`; shows the world before each of its
 /// steps, and at the end, in its own thread.
 ///
@@ -114,7 +115,7 @@ pub fn keep(
     alone(|| drive(scenario, stack, (features, settings), (places, factor), until, show))
 }
 
-/// In a thread of its own: the caller keeps its core and its policy.
+/// Runs `drive` in a thread of its own: the caller keeps its core and its policy.
 fn alone<T: Send>(drive: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         scope.spawn(drive).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

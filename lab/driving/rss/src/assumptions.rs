@@ -11,7 +11,7 @@ pub struct Assumptions {
     pub acceleration: f64,
     /// Least braking after the response time, m/s², above 0 (a_min,brake).
     pub brake_min: f64,
-    /// The same if it is in its own lane and somebody comes towards it there, m/s², above 0
+    /// The same if it is in its own lane and another comes towards it there, m/s², above 0
     /// (a_min,brake,correct).
     pub brake_min_correct: f64,
     /// Strongest braking, m/s² (a_max,brake).
@@ -44,14 +44,14 @@ impl Assumptions {
     }
 }
 
-/// Reading of the safe distance sideways. The two agree unless somebody moves away from the other,
+/// Reading of the safe distance sideways. The two agree unless one moves away from the other,
 /// or both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lateral {
-    /// As the RSS paper writes it (definition 6): the way to brake counts wherever the movement
+    /// Formula of the RSS paper (definition 6): the way to brake counts wherever the movement
     /// points, and the drift is added to what is left above 0.
     Paper,
-    /// As Intel's ad-rss-lib computes it: the way to brake counts only towards the other, and the
+    /// Formula of Intel's ad-rss-lib: the way to brake counts only towards the other, and the
     /// drift is inside of what is cut at 0.
     #[default]
     AdRss,

@@ -8,9 +8,9 @@ use crate::error::positive;
 pub struct Spent {
     /// Longest time from the frame's newest event to its capture: the sensor's period.
     pub sensor: f64,
-    /// From a command to its effect.
+    /// Time from a command to its effect.
     pub actuation: f64,
-    /// From the capture of the frame until now.
+    /// Time from the capture of the frame until now.
     pub age: f64,
     /// Time of the modules after this one: the sum of their 99th percentiles.
     pub downstream: f64,

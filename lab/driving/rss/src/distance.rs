@@ -11,7 +11,7 @@ use crate::Error;
 use crate::assumptions::{Assumptions, Lateral, Model};
 use crate::situation::{Across, Along, Crossing, Direction, Situation};
 
-/// The way to a standstill of somebody who moves at `speed` m/s in the direction that counts.
+/// The way to a standstill of a body that moves at `speed` m/s in the direction that counts.
 /// `unsigned`: the way to brake counts also if the movement points away after the response time.
 fn way(speed: f64, response: f64, acceleration: f64, brake: f64, unsigned: bool) -> f64 {
     let after = speed + acceleration * response;
@@ -95,9 +95,9 @@ impl Model {
         Ok(stopping(crossing.ego_speed, &self.ego, self.ego.brake_min))
     }
 
-    /// Is the situation dangerous in the sense of RSS? In a lane: neither along nor across it is
-    /// the gap larger than the safe distance. At a crossing: the ego vehicle can no longer stop
-    /// before the area, and both may be in it at once.
+    /// Returns true if the situation is dangerous in the sense of RSS. In a lane: neither along nor
+    /// across it is the gap larger than the safe distance. At a crossing: the ego vehicle can no
+    /// longer stop before the area, and both may be in it at once.
     ///
     /// # Errors
     /// A value that is not a number or out of its range.

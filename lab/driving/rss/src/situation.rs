@@ -13,7 +13,7 @@ pub enum Direction {
     Behind,
     /// Ahead, and comes nearer against the ego vehicle's direction.
     Oncoming {
-        /// Is the ego vehicle in the lane where it belongs, and the other one not?
+        /// The ego vehicle is in the lane where it belongs, and the other one is not.
         ego_in_own_lane: bool,
     },
 }
@@ -47,7 +47,7 @@ pub struct Across {
 /// The ego vehicle is assumed to go on with its speed, or to accelerate, until it reacts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crossing {
-    /// From the front of the ego vehicle to the area, m; below 0: it is in it.
+    /// Distance from the front of the ego vehicle to the area, m; below 0: it is in it.
     pub distance: f64,
     /// Distance that the ego vehicle drives from its entry until its rear has left, m, not below 0.
     pub length: f64,
@@ -62,7 +62,7 @@ pub struct Crossing {
 /// Situation of an object relative to the ego vehicle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Situation {
-    /// They share a lane, or drive in lanes side by side.
+    /// Vehicles that share a lane, or drive in lanes side by side.
     Lane {
         /// Along it.
         along: Along,

@@ -15,7 +15,7 @@ pub enum Kind {
     Truck,
     /// A bicycle or a motorcycle with its rider.
     Cyclist,
-    /// Somebody on foot.
+    /// A pedestrian.
     Pedestrian,
     /// Object that never moves: a parked car, a wall.
     Obstacle,
@@ -52,6 +52,6 @@ impl Body {
 pub struct Command {
     /// m/s²; negative: brake.
     pub acceleration: f64,
-    /// Of the path that the vehicle's centre takes, 1/m; positive: to the left.
+    /// Curvature of the path that the vehicle's centre takes, 1/m; positive: to the left.
     pub curvature: f64,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// It ran into something.
+    /// The ego ran into something.
     Front,
     /// Something ran into it.
     Rear,
@@ -24,7 +24,7 @@ pub enum Side {
 pub struct Collision {
     /// s.
     pub time: f64,
-    /// Whom it met.
+    /// Number of the body that it met.
     pub body: u32,
     /// Kind of that body.
     pub kind: Kind,

@@ -5,7 +5,7 @@
 //! the hazard begins he drives like the reference driver; from then on, as long as he has not
 //! reacted, he knows nothing of the hazard's body and does not accelerate; exactly r seconds
 //! after the first sight he brakes as hard as the vehicle can, and stays on his route. The
-//! critical reaction time is the smallest r that ends in a collision, whoever it is with.
+//! critical reaction time is the smallest r that ends in a collision, whatever body it is with.
 //!
 //! A later reaction need not be worse (one may be past before it comes), so r is first tried in
 //! steps of [`SCAN`], and then halved between the last that went well and the first that did not.
@@ -31,7 +31,7 @@ const STANDS: f64 = 4.0;
 pub enum Limit {
     /// Even braking at first sight ends in a collision.
     Unavoidable,
-    /// It ends in a collision if it takes longer, s.
+    /// Reaction time, s, above which it ends in a collision.
     After(f64),
     /// No reaction up to the longest that is tried ends in one.
     Never,
@@ -131,8 +131,9 @@ impl Run {
         began.is_some_and(|hazard| self.world.sees(hazard.body))
     }
 
-    /// One step, of which the brakes are on for this share. A share of a step's braking, for the
-    /// whole step, leads to the same speed, and to a place that differs by less than 0.2 mm.
+    /// Moves by one step, in which the brakes are on for this share. A share of a step's braking,
+    /// for the whole step, leads to the same speed, and to a place that differs by less than 0.2
+    /// mm.
     fn step(&mut self, share: f64) {
         let begun = self.world.hazard().filter(|hazard| hazard.began.is_some());
         let mut command = self.driver.drive_without(&self.world, begun.map(|hazard| hazard.body));

@@ -66,7 +66,8 @@ impl Ego {
         Body { id: 0, kind: Kind::Car, pose, speed, acceleration, length: LENGTH, width: WIDTH }
     }
 
-    /// One step of an arc with constant acceleration. A value that is not finite counts as 0.
+    /// Moves by one step of an arc with constant acceleration. A value that is not finite counts as
+    /// 0.
     pub(crate) fn step(&mut self, command: &Command) {
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         let acceleration = finite(command.acceleration).clamp(-self.braking, ACCELERATION);

@@ -1,7 +1,7 @@
 //! Roads, traffic and hazards: a deterministic simulator of driving.
 //!
 //! A [`Scenario`] says what is there and what happens; a [`World`] lets it happen, one [`STEP`] at
-//! a time, under the [`Command`]s of whoever drives the ego vehicle.
+//! a time, under the [`Command`]s of the driver of the ego vehicle.
 //!
 //! ```
 //! use world::{Reference, World, suite};

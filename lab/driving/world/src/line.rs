@@ -14,9 +14,9 @@ const SAME: f64 = 1e-3;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     points: Vec<DVec2>,
-    /// From the first point, m; strictly increasing.
+    /// Distances from the first point, m; strictly increasing.
     along: Vec<f64>,
-    /// Of each piece, the one after the point of the same number.
+    /// Pieces, each after the point of the same number.
     pieces: Vec<Piece>,
     /// Around so many pieces each, in their order.
     blocks: Vec<Circle>,
@@ -24,7 +24,7 @@ pub struct Line {
     bounds: (DVec2, DVec2),
 }
 
-/// From a point of a line to the next one.
+/// Piece from a point of a line to the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
     /// m.
@@ -47,9 +47,9 @@ const BLOCK: usize = 8;
 /// Place of a point relative to a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offset {
-    /// From the line's first point along it, m.
+    /// Distance from the line's first point along it, m.
     pub along: f64,
-    /// To the left of it, m.
+    /// Distance to the left of it, m.
     pub left: f64,
 }
 

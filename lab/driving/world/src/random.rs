@@ -15,7 +15,7 @@ impl Random {
         Random(generator)
     }
 
-    /// From `low`, below `high`.
+    /// Random number from `low`, below `high`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         let unit = (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         low + (high - low) * unit

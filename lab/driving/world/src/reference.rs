@@ -30,7 +30,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// One that stays `headway` s behind others.
+    /// Driver that stays `headway` s behind others.
     pub fn new(headway: f64) -> Reference {
         Reference { headway, acceleration: 0.0 }
     }

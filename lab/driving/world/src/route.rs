@@ -16,7 +16,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// From the beginning of a lane to the end of the road; none if one cannot turn so.
+    /// Route from the beginning of a lane to the end of the road; none if one cannot turn so.
     pub fn new(road: &Road, start: LaneId, turn: Turn) -> Option<Route> {
         let mut lanes = vec![start];
         let mut driven = BTreeSet::from([start]);

@@ -62,7 +62,7 @@ pub struct Sumo {
     /// The same seed moves the same traffic, as long as SUMO is the same.
     #[serde(default)]
     pub seed: u32,
-    /// For how long SUMO's traffic runs before the scenario begins, s, up to 3600.
+    /// Time for which SUMO's traffic runs before the scenario begins, s, up to 3600.
     #[serde(default)]
     pub warm_up_s: f64,
 }
@@ -71,7 +71,7 @@ pub struct Sumo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
-    /// Without a bend.
+    /// Road without a bend.
     Straight {
         /// m, from 50 to 20,000.
         length_m: f64,
@@ -82,7 +82,7 @@ pub enum Layout {
         oncoming: usize,
         /// m, from 2 to 6.
         lane_width_m: f64,
-        /// From 5 to 200.
+        /// Speed limit, 5 to 200.
         limit_kmh: f64,
     },
     /// Straight, then a part of a circle, then straight.
@@ -102,7 +102,7 @@ pub enum Layout {
         oncoming: usize,
         /// m, from 2 to 6.
         lane_width_m: f64,
-        /// From 5 to 200.
+        /// Speed limit, 5 to 200.
         limit_kmh: f64,
     },
     /// Four arms at right angles. The ego's road goes first.
@@ -113,10 +113,10 @@ pub enum Layout {
         lanes: usize,
         /// m, from 2 to 6.
         lane_width_m: f64,
-        /// From 5 to 200.
+        /// Speed limit, 5 to 200.
         limit_kmh: f64,
     },
-    /// Whatever an OpenDRIVE file says.
+    /// Roads of an OpenDRIVE file.
     #[serde(rename = "opendrive")]
     OpenDrive(OpenDrive),
 }
@@ -130,7 +130,7 @@ pub struct Ego {
     pub lane: usize,
     /// m from the beginning of its lane.
     pub along_m: f64,
-    /// At the beginning, up to 200.
+    /// Speed at the beginning, up to 200.
     pub speed_kmh: f64,
     /// Highest speed that it wants to drive; none: the speed limit of the road.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,12 +153,12 @@ pub struct Ego {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Turn {
-    /// On.
+    /// Straight on.
     #[default]
     Straight,
-    /// To the left.
+    /// Turn to the left.
     Left,
-    /// To the right.
+    /// Turn to the right.
     Right,
 }
 
@@ -171,13 +171,13 @@ pub struct Traffic {
     /// Vehicles per km of the lanes of the ego's route, up to 100.
     #[serde(default)]
     pub own_per_km: f64,
-    /// Of other lanes in its direction.
+    /// Vehicles per km of other lanes in its direction.
     #[serde(default)]
     pub beside_per_km: f64,
-    /// Of lanes against it.
+    /// Vehicles per km of lanes against it.
     #[serde(default)]
     pub oncoming_per_km: f64,
-    /// Of lanes across it.
+    /// Vehicles per km of lanes across it.
     #[serde(default)]
     pub crossing_per_km: f64,
     /// Do drivers change lanes?
@@ -186,7 +186,7 @@ pub struct Traffic {
     /// Beside the ego's road within 200 m after its start, up to 200.
     #[serde(default)]
     pub pedestrians: usize,
-    /// Of these pedestrians, those who cross the road when nothing comes.
+    /// Number of these pedestrians who cross the road when nothing comes.
     #[serde(default)]
     pub crossing_pedestrians: usize,
     /// Cars at the right kerb of the ego's road within 200 m after its start, up to 100.
@@ -202,13 +202,13 @@ impl Traffic {
     }
 }
 
-/// Somebody or something beside the ego.
+/// Road user or obstacle beside the ego.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Actor {
     /// Its kind.
     pub kind: Kind,
-    /// On which lane of an OpenDRIVE file; none: on the ego's route.
+    /// Lane of an OpenDRIVE file on which it begins; none: on the ego's route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,
     /// m along that lane and those ahead of it, or along the ego's route.
@@ -216,10 +216,10 @@ pub struct Actor {
     /// m to the left of it.
     #[serde(default)]
     pub left_m: f64,
-    /// To the left of the route's direction; 180 comes towards the ego.
+    /// Heading to the left of the route's direction; 180 comes towards the ego.
     #[serde(default)]
     pub heading_deg: f64,
-    /// At the beginning, up to 200.
+    /// Speed at the beginning, up to 200.
     #[serde(default)]
     pub speed_kmh: f64,
     /// m; none: what is usual for its kind.
@@ -260,9 +260,9 @@ pub enum Moves {
     },
     /// Straight on across the road as soon as nothing comes, and then no further.
     Crosses {
-        /// At this speed.
+        /// Speed of walking.
         walk_kmh: f64,
-        /// For so many metres.
+        /// Distance to walk, m.
         over_m: f64,
     },
 }
@@ -273,7 +273,7 @@ pub enum Moves {
 pub struct Action {
     /// Its place in the list of actors, from 0.
     pub actor: usize,
-    /// At which moment.
+    /// Moment at which it begins.
     pub when: When,
     /// Change that the action makes.
     pub does: Does,
@@ -321,12 +321,12 @@ pub enum Does {
 pub struct Hazard {
     /// The actor that it is about: its place in the list, from 0.
     pub actor: usize,
-    /// It begins with this action: its place in the list, from 0.
+    /// Action that it begins with: its place in the list, from 0.
     pub action: usize,
 }
 
 impl fmt::Debug for Scenario {
-    /// As it would be derived, but without keys that are not given and that came later: fingerprints
+    /// Derived form, but without keys that are not given and that came later: fingerprints
     /// of the suites are made of this.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scenario { name, duration_s, road, ego, traffic, sumo, .. } = self;
@@ -342,7 +342,7 @@ impl fmt::Debug for Scenario {
 }
 
 impl fmt::Debug for Actor {
-    /// As [`Scenario`]'s.
+    /// Format of [`Scenario`].
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Actor { kind, on, along_m, left_m, heading_deg, speed_kmh, .. } = self;
         let mut text = formatter.debug_struct("Actor");

@@ -1,5 +1,5 @@
 //! View from the ego: sight lines that no other body's ground stops. Bodies have no height, so that
-//! a parked car hides whoever is behind it.
+//! a parked car hides a pedestrian behind it.
 
 use crate::body::Body;
 use glam::DVec2;

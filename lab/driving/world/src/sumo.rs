@@ -63,7 +63,7 @@ pub struct Sumo {
     version: String,
     /// The ego vehicle's name in SUMO.
     ego: String,
-    /// Of [`Sumo::place`]: 2, anywhere; 3, on its route.
+    /// Freedom of [`Sumo::place`]: 2, anywhere; 3, on its route.
     freedom: u8,
     numbers: BTreeMap<String, u32>,
     bodies: Vec<Body>,
@@ -267,7 +267,7 @@ fn plausible(vehicle: &str, body: &Body) -> Result<(), Error> {
         ("length", body.length, 0.1, 100.0, "0.1 to 100 m"),
         ("width", body.width, 0.1, 10.0, "0.1 to 10 m"),
         ("speed", body.speed, -150.0, 150.0, "at most 150 m/s"),
-        // SUMO stops whoever it has to within a step.
+        // SUMO stops a vehicle within a step if it has to.
         ("acceleration", body.acceleration, -15_000.0, 15_000.0, "what a step can change"),
     ];
     for (what, found, low, high, expected) in checks {
@@ -278,7 +278,7 @@ fn plausible(vehicle: &str, body: &Body) -> Result<(), Error> {
     Ok(())
 }
 
-/// Of a vehicle class of SUMO's.
+/// Kind of a vehicle class of SUMO's.
 fn kind(class: &str) -> Kind {
     match class {
         "bicycle" | "motorcycle" | "moped" | "scooter" => Kind::Cyclist,

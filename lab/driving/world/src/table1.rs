@@ -24,7 +24,7 @@ pub struct Row {
     pub category: &'static str,
     /// The ego's speed, km/h.
     pub speed_kmh: f64,
-    /// To the hazard, m.
+    /// Distance to the hazard, m.
     pub distance_m: f64,
     /// Value in the table, s.
     pub published: f64,
@@ -43,7 +43,7 @@ impl Row {
         self.speed_kmh / KMH
     }
 
-    /// By the formula, s.
+    /// Latest command by the formula, s.
     pub fn closed_form(&self) -> f64 {
         let speed = self.speed();
         (self.distance_m - speed * speed / (2.0 * BRAKING)) / speed
@@ -76,7 +76,7 @@ impl Row {
         ((linear * linear - 4.0 * square * rest).sqrt() - linear) / (2.0 * square)
     }
 
-    /// As a scenario: the car ahead stands from one moment to the next.
+    /// Scenario of this row: the car ahead stands from one moment to the next.
     pub fn scenario(&self) -> Scenario {
         let (length_m, lane_width_m, limit_kmh) = (500.0, 3.5, 80.0);
         let (lanes, oncoming) = (1, 0);
@@ -117,8 +117,8 @@ impl Row {
         }
     }
 
-    /// By delaying the command until there is a crash, s after the hazard began; none if no
-    /// delay decides.
+    /// Latest command found by delaying it until there is a crash, s after the hazard began; none
+    /// if no delay decides.
     ///
     /// # Errors
     /// If the row makes no scenario.

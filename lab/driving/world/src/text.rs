@@ -7,6 +7,6 @@ use std::path::Path;
 pub(crate) fn read(path: &Path, most: u64) -> Result<String> {
     match std::fs::metadata(path)?.is_file() {
         true => files::text(path, most),
-        false => Err(Error::other(format!("it is no ordinary file of at most {most} bytes"))),
+        false => Err(Error::other(format!("expected a regular file of at most {most} bytes"))),
     }
 }

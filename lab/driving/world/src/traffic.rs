@@ -1,8 +1,8 @@
-//! Everybody but the ego: how they move, whom they see, how they decide.
+//! Traffic without the ego: how the actors move, what they see, how they decide.
 //!
 //! Vehicles keep to paths that a kinematic vehicle can drive: the middle of a lane, or a smooth
-//! drift beside it that depends on the distance covered, so that whoever stands stays where he
-//! is. Drivers look around every 100 ms.
+//! drift beside it that depends on the distance covered, so that a vehicle that stands stays where
+//! it is. Drivers look around every 100 ms.
 
 pub(crate) mod actor;
 mod decide;
@@ -19,10 +19,10 @@ use std::collections::HashMap;
 /// Steps from one look around to the next.
 const LOOK_STEPS: u64 = 10;
 
-/// Whoever is slower stands, m/s.
+/// Speed below which an actor stands, m/s.
 const HALTS: f64 = 0.1;
 
-/// After so many looks around somebody who has come to a halt is thought to wait: 2 s.
+/// Number of looks around after which an actor that has come to a halt is thought to wait: 2 s.
 const PATIENCE: u64 = 20;
 
 /// All actors, and what they saw last.
@@ -34,7 +34,7 @@ pub(crate) struct Traffic {
     feeders: Vec<Vec<LaneId>>,
     /// Actors that have not moved yet, by their place among the actors, with their places on lanes.
     standing: Vec<(usize, LaneId, Occupant)>,
-    /// For how many looks around those have stood who were seen to move before, by their bodies.
+    /// Number of looks around for which actors seen to move before have stood, by their bodies.
     halted: HashMap<u32, u64>,
 }
 
@@ -69,7 +69,7 @@ impl Traffic {
         self.actors[actor].distance
     }
 
-    /// All that there are and were.
+    /// Number of all actors that there are and were.
     pub(crate) fn count(&self) -> usize {
         self.actors.len()
     }
@@ -88,7 +88,7 @@ impl Traffic {
     }
 
     /// Lets drivers and pedestrians look around, if it is time to; `outside` are the ego and
-    /// whoever is moved by somebody else.
+    /// actors that another simulator moves.
     pub(crate) fn decide(&mut self, step: u64, road: &Road, outside: &[Body]) {
         if !step.is_multiple_of(LOOK_STEPS) {
             return;
@@ -111,12 +111,12 @@ impl Traffic {
         }
     }
 
-    /// Has it come to a halt some time ago? Whoever is parked has not.
+    /// Returns true if it has come to a halt some time ago; a parked one has not.
     fn has_halted(&self, body: &Body) -> bool {
         self.halted.get(&body.id).is_some_and(|looks| *looks >= PATIENCE)
     }
 
-    /// Puts everybody on their lanes.
+    /// Puts all actors on their lanes.
     fn look_around(&mut self, road: &Road, outside: &[Body]) {
         self.occupancy.clear();
         for (index, lane, occupant) in &self.standing {
@@ -140,7 +140,7 @@ impl Traffic {
     }
 }
 
-/// Has it not moved since the beginning, and does it not want to?
+/// Returns true if it has not moved since the beginning, and does not want to.
 fn stands(actor: &Actor) -> bool {
     actor.distance == 0.0 && actor.body.speed == 0.0 && actor.driver().is_none()
 }

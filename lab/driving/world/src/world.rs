@@ -33,7 +33,7 @@ pub struct World {
     goal: f64,
     ego: Ego,
     traffic: Traffic,
-    /// Whom somebody else moves.
+    /// Bodies that another simulator moves.
     others: Vec<Body>,
     /// Actions that are still to happen, with their places in the scenario.
     actions: Vec<(usize, Action)>,
@@ -100,8 +100,8 @@ impl World {
         self.step_among(command, others);
     }
 
-    /// Goes on by [`STEP`], with those whom another simulator moves where they are after it. Their
-    /// numbers begin with [`World::next_number`], and grow.
+    /// Goes on by [`STEP`], with the bodies that another simulator moves where they are after it.
+    /// Their numbers begin with [`World::next_number`], and grow.
     pub fn step_among(&mut self, command: &Command, others: Vec<Body>) {
         self.act();
         let outside = [&[self.ego.body()], &self.others[..]].concat();
@@ -112,7 +112,7 @@ impl World {
         self.put(others);
     }
 
-    /// Puts those whom another simulator moves where they are now.
+    /// Puts the bodies that another simulator moves where they are now.
     pub fn put(&mut self, others: Vec<Body>) {
         self.others = others;
         self.look();
@@ -142,7 +142,7 @@ impl World {
         });
     }
 
-    /// Sees where everybody is now, and who touches the ego.
+    /// Takes the places of all bodies now, and finds those that touch the ego.
     fn look(&mut self) {
         let ego = self.ego.body();
         self.bodies.clear();
@@ -168,8 +168,8 @@ impl World {
         self.steps
     }
 
-    /// Has the scenario's time passed? Or, on roads of a file, has the ego come to the end of its
-    /// route?
+    /// Returns true if the scenario's time has passed, or if, on roads of a file, the ego has come
+    /// to the end of its route.
     pub fn ended(&self) -> bool {
         self.time() >= self.duration - STEP / 2.0 || self.arrived()
     }
@@ -200,7 +200,7 @@ impl World {
         &self.ego
     }
 
-    /// All that moves or stands, the ego first.
+    /// All bodies, the ego first.
     pub fn bodies(&self) -> &[Body] {
         &self.bodies
     }
@@ -223,7 +223,7 @@ impl World {
         self.body(id).is_some_and(|target| sight::sees(eye, 0, target, &self.bodies))
     }
 
-    /// The first contacts of the ego with each body that it met, in their order. Nobody is
+    /// The first contacts of the ego with each body that it met, in their order. No body is
     /// stopped by one.
     pub fn collisions(&self) -> &[Collision] {
         &self.collisions

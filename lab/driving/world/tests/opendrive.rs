@@ -282,5 +282,5 @@ fn file_that_makes_more_work_than_there_may_be_is_refused_with_its_place() {
 #[test]
 fn device_and_pipe_are_no_files_of_roads() {
     let error = opendrive::read(std::path::Path::new("/dev/zero")).unwrap_err().to_string();
-    assert!(error.contains("it is no ordinary file of at most"), "{error}");
+    assert!(error.contains("expected a regular file of at most"), "{error}");
 }

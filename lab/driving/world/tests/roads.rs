@@ -130,10 +130,10 @@ fn errors_name_file_key_value_and_what_was_expected() {
         "{said}"
     );
     let said = refused("file: town.xodr", "file: town.yaml");
-    assert!(said.contains("town.yaml: found what is no XML, expected OpenDRIVE"), "{said}");
+    assert!(said.contains("town.yaml: found malformed XML, expected OpenDRIVE"), "{said}");
     // A device has no end.
     let said = refused("file: town.xodr", "file: /dev/zero");
-    assert!(said.contains("/dev/zero: cannot be read: it is no ordinary file"), "{said}");
+    assert!(said.contains("/dev/zero: cannot be read: expected a regular file"), "{said}");
     // Without roads of a file there is no lane to name.
     let text = std::fs::read_to_string(example("cut-in.yaml")).unwrap();
     let text = text.replacen("kind: car,", "kind: car, on: {road: a, lane: -1},", 1);

@@ -46,7 +46,7 @@ use punctual::{PUNCTUAL, punctual};
 
 /// The users that attack, if the caller may become another one: this one and the ones below.
 const LAST_USER: u32 = 65534;
-/// One for each attack.
+/// Number of users: one for each attack.
 const USERS: u32 = Attack::ALL.len() as u32;
 /// Sessions that stay: those of the punctual client and of the one that watches.
 const SESSIONS: u32 = 2;
@@ -92,7 +92,7 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
     let realtime = is_granted(1);
     let strangers = rustix::process::geteuid().is_root();
     if !strangers {
-        tell!("keeptime-lab bench: without root the attackers are of the punctual client's user");
+        tell!("keeptime-lab bench: without root the attackers run as the punctual client's user");
     }
     let service = serve(server_core, realtime)?;
     let steal = |core: &usize| realtime::machine::steal_ns(*core).unwrap_or(0);
@@ -119,7 +119,7 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
     let least = |done: &Done| {
         let enough = asked.iter().all(|&(attack, count)| done.of(attack) >= count)
             && args.attacks.iter().all(|attack| done.of(*attack) > 0);
-        // Whoever is slower than a tenth of what was asked for is told so in the result.
+        // An attack below a tenth of the requested rate is reported in the result.
         if enough { args.duration } else { args.duration * 10 }
     };
     let done = attack(&service.socket, &rules, args.seed.wrapping_add(1), least)?;
@@ -173,7 +173,7 @@ fn serve(core: usize, realtime: bool) -> anyhow::Result<Service> {
          \x20   - {{user: {own}, priority: [0, 99]}}\n\
          {rules}"
     ))?;
-    let folder = service.socket.parent().context("a socket without a folder")?;
+    let folder = service.socket.parent().context("the socket's path has no folder")?;
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?;
     Ok(service)
 }

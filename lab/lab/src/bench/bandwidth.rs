@@ -52,7 +52,7 @@ pub(crate) struct Args {
         default_value = "histogram,sad,bfs,spmv,stencil,lbm"
     )]
     kernels: Vec<Kernel>,
-    /// Cores of the accelerator's threads and of whoever waits for it: by default the first one
+    /// Cores of the accelerator's threads and of those that wait for it: by default the first one
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cores: Vec<usize>,
     /// Hogs, each on one of the other cores: by default on all of them
@@ -92,7 +92,7 @@ pub(crate) struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write a page with the plots there
+    /// Write a page with the plots to this file
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
     /// Write the protected times there, as a system file for keeptime analyze --bandwidth-lock
@@ -204,7 +204,7 @@ fn seats(args: &Args) -> anyhow::Result<(Vec<usize>, Vec<usize>)> {
         anyhow::bail!("--cores {core}: this process may use {all:?}");
     }
     let mut others: Vec<usize> = all.into_iter().filter(|core| !home.contains(core)).collect();
-    ensure!(!others.is_empty(), "--cores: found all cores, expected one that is left for a hog");
+    ensure!(!others.is_empty(), "--cores: found all cores, expected one core left for a hog");
     if let Some(hogs) = args.hogs {
         let most = others.len();
         ensure!(hogs as usize <= most, "--hogs {hogs}: expected at most {most}, a core for each");

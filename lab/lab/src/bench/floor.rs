@@ -91,12 +91,12 @@ impl Floor {
         let mapping = segment.map()?;
         let page = format!("/proc/{}/fd/{}", std::process::id(), segment.as_fd().as_raw_fd());
         let order = Order::Floor(Peer { page: page.into(), core, priority });
-        let mut peer = Child::order("the peer of the floor", &order)?;
+        let mut peer = Child::order("the peer of the bare ping-pong", &order)?;
         peer.hear::<()>()?;
         Ok(Floor { page: mapping, peer, _segment: segment, round: 0 })
     }
 
-    /// One round trip in nanoseconds. The measuring side spins or sleeps; the peer sleeps.
+    /// Measures a round trip in nanoseconds. The measuring side spins or sleeps; the peer sleeps.
     pub(crate) fn round_trip(&mut self, spin: bool) -> anyhow::Result<u64> {
         self.round = self.round.wrapping_add(1);
         let (ping, pong) = (self.page.word(PING)?, self.page.word(PONG)?);
@@ -121,7 +121,7 @@ impl Floor {
 
 /// Between two wake-ups by the timer.
 const TIMER_NS: u64 = 1_000_000;
-/// It has been woken by then, or the machine is not fit to measure anything.
+/// Limit of a wake-up: beyond it the machine is not fit to measure anything.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A thread on a core, with the priority of those that stop cores, that only says when it was
@@ -131,7 +131,7 @@ pub(crate) struct Bare {
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     /// Cost of a wake-up for the thread that wakes another.
     pub waking: Samples,
-    /// From the wake-up to the thread.
+    /// Times from the wake-up to the thread.
     pub woken: Samples,
     /// Delay of a thread of that core that a timer wakes.
     pub timer: Samples,
@@ -195,7 +195,7 @@ impl Bare {
         Ok(())
     }
 
-    /// Has a timer wake a thread of the core so often.
+    /// Wakes a thread of the core by a timer so often.
     pub(crate) fn sleep(&mut self, core: usize, times: u32) -> anyhow::Result<()> {
         let sleep = || -> anyhow::Result<Vec<u64>> {
             thread::pin(&[core])?;

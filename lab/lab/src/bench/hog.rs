@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// Size of the array of each: half-l1d, half-l2, llc, twice-llc, or as in 64MiB
     #[arg(long, default_value = "twice-llc")]
     size: Size,
-    /// End after so long; without it, when it is told to
+    /// Time after which the hogs end; without it they run until a signal
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
     /// Time between two reports of the hogs' rates
@@ -74,7 +74,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let ended = trial::signals()?;
     let start = |core: &usize| {
-        Hog::start(*core, args.access, args.size).with_context(|| format!("a hog on core {core}"))
+        Hog::start(*core, args.access, args.size)
+            .with_context(|| format!("cannot start a hog on core {core}"))
     };
     let hogs = cores.iter().map(start).collect::<anyhow::Result<Vec<Hog>>>()?;
     hogs.iter().for_each(Hog::resume);

@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// The accelerator: cpu, cuda:N or vulkan:N
     #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
     device: String,
-    /// The device's threads look for the end without sleeping
+    /// The device's threads poll for the end of a kernel without sleeping
     #[arg(long)]
     spin: bool,
     /// Print the result as JSON
@@ -214,7 +214,10 @@ fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<
         let mut victim = Victim::start(socket, true)?;
         let end = monotonic_ns() + 10_000_000_000;
         while watcher.status()?.queued < 16 {
-            anyhow::ensure!(monotonic_ns() < end, "the flood does not come");
+            anyhow::ensure!(
+                monotonic_ns() < end,
+                "the queue never reached 16 requests within 10 s"
+            );
         }
         let start = monotonic_ns();
         victim.signal(Signal::KILL);
@@ -225,7 +228,7 @@ fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<
             if same && now.queued + now.running <= 2 {
                 break;
             }
-            anyhow::ensure!(monotonic_ns() < end, "nothing is reclaimed: {now:?}");
+            anyhow::ensure!(monotonic_ns() < end, "the server reclaimed nothing: {now:?}");
         }
         times.push(monotonic_ns() - start);
     }
@@ -246,7 +249,8 @@ impl Findings {
         }
         // The policy itself lets the critical chain's request go first.
         if self.checking.delays.quantiles().max_ns > LIMIT_NS + CRITICAL_WORK_NS as f64 {
-            complaints.push("the chain below it was delayed by more than 11 ms".into());
+            complaints
+                .push("the chain of the next lower priority was delayed by more than 11 ms".into());
         }
         if self.reclaim.max_ns > LIMIT_NS {
             complaints.push("a clean-up took more than 10 ms".into());
@@ -255,7 +259,8 @@ impl Findings {
             || self.after.descriptors != self.before.descriptors
             || self.after.threads != self.before.threads
         {
-            complaints.push("the server kept memory, descriptors or threads of the dead".into());
+            complaints
+                .push("the server kept memory, descriptors or threads of killed clients".into());
         }
         complaints
     }
@@ -270,7 +275,11 @@ fn render(args: &Args, result: &Findings) -> String {
     };
     let Findings { critical, checking, reclaim, .. } = result;
     row("delay of the critical chain", critical.requests, critical.delays.quantiles());
-    row("delay of the chain below it", checking.requests, checking.delays.quantiles());
+    row(
+        "delay of the chain of the next lower priority",
+        checking.requests,
+        checking.delays.quantiles(),
+    );
     row("clean-up after a kill", args.count.div_ceil(10) as u64, *reclaim);
     let mut text = format!(
         "{} clients killed at random, milliseconds\n\n{}\n{}stolen by the hypervisor meanwhile: \

@@ -44,7 +44,7 @@ const TRACE_REPETITIONS: u32 = 11;
 /// Options of `keeptime-lab bench locks`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure what recording adds to a lock, instead of waits
+    /// Measure the cost that recording adds to a lock, instead of waits
     #[arg(long)]
     trace: bool,
     /// Repetitions of each policy in each case, or of each recorder: by default 3 or 11
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 400_000, requires = "trace",
         value_parser = clap::value_parser!(u64).range(1000..=20_000_000))]
     pairs: u64,
-    /// Also measure read locks inside each other, and two threads that want the same lock
+    /// Also measure nested read locks, and two threads that contend for one lock
     #[arg(long, requires = "trace")]
     contended_run: bool,
     /// Print the result as JSON
@@ -115,7 +115,7 @@ fn trace(args: &Args) -> anyhow::Result<()> {
     if args.contended_run {
         reads = Some(measure(Measure::NestedReads, 2)?);
         if first == last {
-            tell!("keeptime-lab bench: only one core, so that no two threads can be measured");
+            tell!("keeptime-lab bench: found only one core: two threads are not measured");
         } else {
             let two = Measure::Two { core: first, held_ns: HELD_NS, outside_ns: OUTSIDE_NS };
             rivals = Some(measure(two, 10)?);

@@ -33,7 +33,7 @@ const SCANS: usize = 20;
 const APART: u64 = 10;
 /// SCHED_FIFO priority of the client that is measured, that of a stack's modules.
 const PRIORITY: u8 = 50;
-/// Somebody who has not been answered pauses for so long.
+/// Pause of a client that got no answer.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Options of `keeptime-lab bench perception`.
@@ -42,16 +42,16 @@ pub(super) struct Args {
     /// The socket of a keeptime serve whose service `perception` is the network, such as that of
     /// examples/perception/server.yaml
     socket: PathBuf,
-    /// Numbers of others that ask at the same time
+    /// Numbers of other clients that send requests at the same time
     #[arg(long, value_delimiter = ',', default_value = "0,1,2,4", value_parser = clap::value_parser!(u64).range(0..=32))]
     others: Vec<u64>,
     /// The priority of the chain that is measured
     #[arg(long, default_value_t = 50)]
     priority: u32,
-    /// The priority of the others' chains
+    /// The priority of the other clients' chains
     #[arg(long, value_delimiter = ',', default_value = "10,50")]
     others_priority: Vec<u32>,
-    /// Scans that are asked about in each setting
+    /// Number of scans in each setting
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(4..=1_000_000))]
     frames: u64,
     /// Milliseconds from one scan to the next
@@ -62,7 +62,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// With how many others, and what was seen then.
+/// Number of other clients, and the results with them.
 struct Setting {
     others: u64,
     others_priority: u32,
@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Nobody else once, and every number of others with every priority.
+/// Settings: no other client once, and every number of others with every priority.
 fn settings(args: &Args) -> Vec<Setting> {
     let alone = args.others.contains(&0).then_some((0, args.others_priority[0]));
     let beside = args.others_priority.iter().flat_map(|priority| {
@@ -124,7 +124,7 @@ fn grids() -> anyhow::Result<Vec<Vec<f32>>> {
     Ok((0..SCANS).map(seen).collect())
 }
 
-/// One turn of a setting.
+/// Measures a turn of a setting.
 fn measure(
     args: &Args,
     grids: &[Vec<f32>],
@@ -226,9 +226,9 @@ fn render(args: &Args, settings: &[Setting]) -> String {
     }
     let Args { priority, frames, period_ms, .. } = args;
     format!(
-        "A network at priority {priority} that is asked about {frames} scans, one every \
-         {period_ms} ms, milliseconds\n\n{}\nrest: what the answer took beside the accelerator's \
-         own work on it: waiting for others, and the way there and back.\n",
+        "Response times of a network at priority {priority}, {frames} scans, one every {period_ms} \
+         ms, milliseconds\n\n{}\nrest: response time less the accelerator's work: waiting for \
+         others, and transfer in both directions.\n",
         table.render()
     )
 }

@@ -56,13 +56,13 @@ pub(crate) struct Args {
     /// Iterations of each way and kernel
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
-    /// After so many seconds no further iteration of a way and kernel begins
+    /// Seconds after which no further iteration of a way and kernel begins
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     case_limit: u64,
     /// Measure less: 50 iterations
     #[arg(long, conflicts_with = "iterations")]
     quick: bool,
-    /// The device's threads look for the end without sleeping
+    /// The device's threads poll for the end of a kernel without sleeping
     #[arg(long)]
     spin: bool,
     /// Print the result as JSON
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let findings = Findings { device: args.device.clone(), cases, missing };
     terminal::output::print(args.json, || findings.json(), || findings.text())?;
     let met = findings.cases.iter().all(|case| !case.delays_ns.is_empty());
-    ensure!(met, "in one of the cases the less urgent kernel never ran when it was looked for");
+    ensure!(met, "in one of the cases the less urgent kernel never ran when the urgent one came");
     Ok(ExitCode::SUCCESS)
 }
 

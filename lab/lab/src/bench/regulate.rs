@@ -24,7 +24,7 @@ use throttle_fair::By;
 /// Options of `keeptime-lab bench regulate`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The core that is regulated; without it the last
+    /// The core that is regulated; without it the last one
     #[arg(long)]
     core: Option<usize>,
     /// The regulator's period
@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// Rounds, in each of which all rules have their turn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Number of times that the lock is taken to see when it takes effect; 0 leaves that out
+    /// Number of takings of the lock whose time to take effect is measured; 0: none
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     takings: u32,
     /// Implementation that puts throttle-fair scheduling into effect
@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write it as JSON to this file, too
+    /// Also write the result as JSON to this file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 }
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Err(error) = realtime::thread::lock_memory() {
         tell!("keeptime-lab bench regulate: memory is not locked: {error}");
     }
-    let folder = tempfile::tempdir().context("a folder for the socket")?;
+    let folder = tempfile::tempdir().context("cannot create a folder for the socket")?;
     let bench = Bench { core, period: args.period, folder };
     let effects =
         if args.takings > 0 { effect::measure(&bench, args.takings)? } else { Vec::new() };

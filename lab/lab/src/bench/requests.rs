@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// Microseconds that the kernel keeps the device busy; 0 for a kernel that does nothing
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     busy_us: u64,
-    /// The device's threads look for the end without sleeping
+    /// The device's threads poll for the end of a kernel without sleeping
     #[arg(long)]
     spin: bool,
     /// Print the result as JSON

@@ -30,7 +30,7 @@ impl Samples {
 }
 
 impl From<Vec<f64>> for Samples {
-    /// Of nanoseconds.
+    /// Samples from nanoseconds.
     fn from(samples: Vec<f64>) -> Samples {
         Samples(samples)
     }

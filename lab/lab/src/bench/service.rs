@@ -16,7 +16,7 @@ use crate::tool;
 pub(super) struct Place {
     /// The core of the server's own threads.
     pub server: usize,
-    /// As in a system file.
+    /// Device as in a system file.
     pub device: String,
     /// The cores of the device's threads.
     pub cores: Vec<usize>,
@@ -74,13 +74,14 @@ impl Service {
         Ok(Service { socket, server, _folder: folder })
     }
 
-    /// Waits until no other sessions than so many are open, and nobody comes or goes; returns what
-    /// the server has then. One that does not come to rest within 20 s shows it by what it has.
+    /// Waits until no other sessions than so many are open, and none is opened or closed; returns
+    /// what the server has then. One that does not come to rest within 20 s shows it by what it
+    /// has.
     ///
     /// # Errors
     /// The server does not answer.
     pub(super) fn settle(&self, watcher: &mut Client, sessions: u32) -> anyhow::Result<Footprint> {
-        /// Longer than a server waits for somebody's hello.
+        /// Time longer than a server waits for a client's hello.
         const SILENCE_NS: u64 = 2_000_000_000;
         let end_ns = monotonic_ns() + 20_000_000_000;
         let mut same_since_ns = monotonic_ns();
@@ -114,7 +115,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// Of this server, which says that so many bytes are mapped.
+    /// Footprint of this server, which says that so many bytes are mapped.
     ///
     /// # Errors
     /// If the process is gone.

@@ -50,7 +50,7 @@ pub(super) struct Args {
     /// Repetitions before those that count [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     warm_up: Option<u32>,
-    /// After so many seconds a case begins no further repetition [default: 20]
+    /// Seconds after which a case begins no further repetition [default: 20]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     case_limit: Option<f64>,
     /// Way to wait for the end of a repetition: poll keeps asking, block sleeps
@@ -110,7 +110,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seat = seat(args)?;
     let home = seat.home.clone();
     // Threads that the drivers start from now on stay away from the measuring thread's core.
-    thread::pin(&home).context("keeping the drivers' threads away from the measuring thread")?;
+    thread::pin(&home)
+        .context("cannot keep the drivers' threads off the measuring thread's core")?;
     let mut accelerators = open(args, &home)?;
     let plan = plan(args, seat);
     let interrupted = trial::signals()?;
@@ -128,7 +129,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let machine = Machine::this(&plan.seat);
     tell(args, &study, &machine)?;
     if interrupted.load(Ordering::Relaxed) {
-        tell!("keeptime-lab bench: interrupted; this is what was measured until then");
+        tell!("keeptime-lab bench: interrupted; the results until then follow");
     }
     ensure!(!study.cases.is_empty(), "nothing could be measured");
     Ok(if study.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -160,7 +161,7 @@ fn seat(args: &Args) -> anyhow::Result<Seat> {
     ensure!(cores.contains(&core), "--core {core}: this process may use {cores:?}");
     let others: Vec<usize> = cores.iter().copied().filter(|other| *other != core).collect();
     if others.is_empty() {
-        // A real-time thread that polls would keep everybody else from running.
+        // A real-time thread that polls would keep all other threads from running.
         return Ok(Seat { core: Some(core), priority: None, home: cores });
     }
     let priority = match args.priority {
@@ -180,7 +181,7 @@ fn fifo(priority: u8) -> Option<u8> {
     allowed.map_err(refused).ok().map(|()| priority)
 }
 
-/// Those that were named; else those that are found, as far as they start.
+/// Accelerators that were named; else those that are found, as far as they start.
 fn open(args: &Args, cores: &[usize]) -> anyhow::Result<Vec<Box<dyn Accelerator>>> {
     let seated = |select: &Select| match select {
         // One unit, and one thread for ONNX Runtime: what two cores have room for.

@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Measure less
     #[arg(long)]
     quick: bool,
-    /// By how much each frame between the two hosts is delayed
+    /// Delay of each frame between the two hosts
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = parse_delay)]
     delay: Duration,
     /// Share of the frames between the two hosts that get lost, from 0 to 0.5
@@ -82,9 +82,9 @@ pub(crate) struct Args {
 pub(crate) enum Way {
     /// The client is on the server's machine.
     Shared,
-    /// By the gateway, on the server's machine.
+    /// DDS by the gateway, on the server's machine.
     Loopback,
-    /// By the gateway, from another host.
+    /// DDS by the gateway, from another host.
     Hosts,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
-    // Whoever stops it in the midst shall not find its namespaces and processes later.
+    // A user who interrupts it shall not find its namespaces and processes later.
     let stop = trial::signals()?;
     let is_wanted = |way: &Way| args.ways.contains(way);
     let mut ways: Vec<Way> = Way::value_variants().iter().copied().filter(is_wanted).collect();
@@ -152,7 +152,7 @@ fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
         }
         made => made.transpose()?,
     };
-    ensure!(!ways.is_empty(), "--ways: nothing is left that can be measured here");
+    ensure!(!ways.is_empty(), "--ways: none of them can be measured on this machine");
     let is_near = ways.iter().any(|way| *way != Way::Hosts);
     let near = is_near.then(|| place.serve(None, &stop)).transpose()?;
     let far = hosts.as_ref().map(|hosts| place.serve(Some(hosts), &stop)).transpose()?;
@@ -166,7 +166,7 @@ fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
     turns(args, run, &mut peers, &stop)
 }
 
-/// All ways and sizes in turns, beginning with another way each time.
+/// Measures all ways and sizes in turns, beginning with another way each time.
 fn turns(
     args: &Args,
     run: &mut TransportRun,

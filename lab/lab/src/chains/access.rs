@@ -30,7 +30,7 @@ pub(crate) enum Way {
 
 /// Accelerators of an executor.
 pub(crate) enum Access {
-    /// Those of the server with this socket.
+    /// Devices of the server with this socket.
     Server(PathBuf),
     /// Its own.
     Direct(Box<Direct>),
@@ -44,9 +44,9 @@ pub(crate) enum Ask {
 
 /// Reason why a request was not done.
 pub(crate) enum Failure {
-    /// It had not ended in time.
+    /// The request had not ended in time.
     OutOfTime,
-    /// And why.
+    /// The request failed, with the reason.
     Failed(String),
 }
 
@@ -98,7 +98,7 @@ impl Access {
 }
 
 impl Ask {
-    /// Has the request done, at most until `end_ns`, and adds where its time went.
+    /// Runs the request, at most until `end_ns`, and adds where its time went.
     ///
     /// # Errors
     /// It was not.
@@ -180,7 +180,7 @@ impl Direct {
 }
 
 impl Lane {
-    /// Has the request done, at most until `end_ns`, and adds where its time went.
+    /// Runs the request, at most until `end_ns`, and adds where its time went.
     fn run(&self, wait: Wait, end_ns: u64, spent: &mut Spent) -> Result<(), Failure> {
         let begin_ns = monotonic_ns();
         let launch = Launch::new(self.kernel, [self.argument, 0, 0, 0]);

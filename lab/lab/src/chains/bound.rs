@@ -12,7 +12,7 @@ use super::fold::Cores;
 /// The bounds of one run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// By chain, where it has a guarantee under the priority policy.
+    /// Bound of each chain, where it has a guarantee under the priority policy.
     pub guaranteed_ns: Vec<Option<u64>>,
     /// Reasons why some chains have no bound.
     pub marks: Vec<String>,

@@ -1,4 +1,4 @@
-//! From the executors' reports to the result of each chain.
+//! Result of each chain from the executors' reports.
 //!
 //! The first part of a chain knows what was left out, the last one what completed, and any part
 //! may have lost a job to a failed request. What was released and neither left out nor completed

@@ -42,7 +42,7 @@ pub(crate) struct ExecutorPlan {
     pub core: usize,
     /// `SCHED_FIFO` priority; 0 is normal scheduling.
     pub priority: u8,
-    /// From the start to the moment when unfinished jobs are given up.
+    /// Time from the start to the moment when unfinished jobs are given up.
     pub patience_ns: u64,
     /// The parts of chains that it runs.
     pub parts: Vec<PartPlan>,
@@ -84,7 +84,7 @@ pub(crate) struct ChainPlan {
     pub best_effort: bool,
 }
 
-/// One callback.
+/// Callback of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallbackPlan {
     /// Processor time, in equal shares before each request.
@@ -93,7 +93,7 @@ pub(crate) struct CallbackPlan {
     pub requests: Vec<RequestPlan>,
 }
 
-/// One accelerator request.
+/// Accelerator request of a callback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RequestPlan {
     /// The accelerator.

@@ -1,4 +1,4 @@
-//! One run of a system: start the server and the executors, let them run, collect what they say.
+//! Run of a system: start the server and the executors, let them run, collect their reports.
 //!
 //! The steps: a private folder for all sockets; the server, until it answers; the executors,
 //! until all are ready; the start instant, the same for all; their reports; SIGTERM to the
@@ -27,7 +27,7 @@ use super::progress::Progress;
 use super::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
 use crate::child::Order;
 
-/// From the announcement of the start instant to the start.
+/// Time from the announcement of the start instant to the start.
 const LEAD_NS: u64 = SECOND_NS / 2;
 
 /// A system on cores of this machine.
@@ -192,7 +192,7 @@ impl Trial<'_> {
 pub(crate) enum Arbitration {
     /// The server, by this policy.
     Server(ArbitrationPolicy),
-    /// Nobody: each executor process has devices of its own.
+    /// No arbiter: each executor process has devices of its own.
     Direct,
 }
 

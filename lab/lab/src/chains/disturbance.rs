@@ -28,7 +28,7 @@ const LATE_NS: u64 = 1_000_000;
 pub(crate) struct Summary {
     /// True if the server's own threads have their real-time priority.
     pub realtime: bool,
-    /// By accelerator.
+    /// Disturbances of accelerators, by their ids.
     pub accelerators: BTreeMap<String, Accelerator>,
     /// Counts of requests.
     pub counters: Counters,
@@ -103,7 +103,7 @@ pub(crate) struct Seen<'a> {
 
 /// Everything that was seen besides the responses.
 pub(crate) struct Evidence<'a> {
-    /// From the start to the last report.
+    /// Time from the start to the last report.
     pub duration_ns: u64,
     /// Before the start.
     pub before: Snapshot,
@@ -172,7 +172,7 @@ impl Evidence<'_> {
             if accelerator.longest_block_ns > STANDSTILL_NS {
                 let longest = milliseconds(accelerator.longest_block_ns);
                 marks.push(format!(
-                    "{id} stood still: a block of it, usually 0.1 ms, took {longest}; bounds \
+                    "{id} stopped: a block of its work, usually 0.1 ms, took {longest}; bounds \
                      assume that this does not happen"
                 ));
             }
@@ -232,7 +232,7 @@ impl Evidence<'_> {
         accelerators.map(|(id, accelerator)| (id.as_str(), accelerator))
     }
 
-    /// Those whose threads compute.
+    /// Accelerators whose threads compute.
     fn computing(&self) -> impl Iterator<Item = (&str, &Accelerator)> {
         self.accelerators().filter(|(id, _)| self.software.contains(id))
     }

@@ -1,4 +1,4 @@
-//! One executor of a system, as a process of its own.
+//! An executor of a system, as a process of its own.
 //!
 //! By its [`Spec`] it gets itself ready (core, callbacks, server, each request once, memory), answers
 //! with [`Answer::Ready`], and waits for the start instant. Then an [`Executor`] runs its callbacks
@@ -91,7 +91,7 @@ pub(crate) struct PartReport {
     pub slowest: Option<(u64, u64, Spent)>,
 }
 
-/// Is the executor.
+/// Runs the executor process.
 pub(crate) fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
     let process = Process::prepare(spec)?;
     if spec.plan.priority > 0 {
@@ -126,7 +126,7 @@ struct Shared {
     stretches: PiMutex<Vec<f64>>,
 }
 
-/// One callback of a chain.
+/// Callback of a chain.
 struct Callback {
     cpu_ns: u64,
     pieces: Vec<Piece>,

@@ -88,7 +88,7 @@ pub(crate) fn place(
 
 /// The cores that the file names.
 struct Named {
-    /// Of accelerators and the server.
+    /// Cores of accelerators and the server.
     compute: BTreeSet<u32>,
     executors: BTreeSet<u32>,
 }

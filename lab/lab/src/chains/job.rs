@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// One activation of a chain.
+/// Activation of a chain.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Job {
@@ -15,7 +15,7 @@ pub(crate) struct Job {
     pub spent: Spent,
 }
 
-/// In place of a number: no further job will come.
+/// Value in place of a number: no further job will come.
 pub(crate) const END: u64 = u64::MAX;
 
 /// Parts of a job's response time, in nanoseconds; in the rest of it, the job's callbacks waited
@@ -23,20 +23,20 @@ pub(crate) const END: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Spent {
-    /// In callbacks, outside requests.
+    /// Time in callbacks, outside requests.
     pub computing_ns: u64,
-    /// From submissions until the server took them.
+    /// Time from submissions until the server took them.
     pub sending_ns: u64,
-    /// Until the accelerator began.
+    /// Time until the accelerator began.
     pub queued_ns: u64,
-    /// Until it had finished.
+    /// Time until it had finished.
     pub working_ns: u64,
-    /// Until the callback went on.
+    /// Time until the callback went on.
     pub answering_ns: u64,
 }
 
 impl Spent {
-    /// All of it.
+    /// Total time.
     pub(crate) fn total_ns(&self) -> u64 {
         let Spent { computing_ns, sending_ns, queued_ns, working_ns, answering_ns } = self;
         computing_ns + sending_ns + queued_ns + working_ns + answering_ns

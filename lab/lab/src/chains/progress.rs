@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is shown yet of this subcommand.
+    /// Progress of this subcommand; shows nothing yet.
     pub(crate) fn new(command: &'static str) -> Progress {
         Progress { command, terminal: std::io::stderr().is_terminal(), shown: None }
     }

@@ -28,7 +28,7 @@ pub(crate) const END_NS: u64 = 10 * SECOND_NS;
 pub(crate) fn private_folder() -> anyhow::Result<tempfile::TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("keeptime-").permissions(Permissions::from_mode(0o700));
-    builder.tempdir().context("a folder for the sockets of this run")
+    builder.tempdir().context("cannot create a folder for the sockets of this run")
 }
 
 /// The server's socket in the folder of a run.

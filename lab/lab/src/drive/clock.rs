@@ -16,7 +16,7 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    /// In words.
+    /// Description in words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Clock::Virtual => "on the virtual clock",
@@ -54,7 +54,7 @@ pub(super) fn places(
     Ok(Some(Places::folded(&cores, needed).context("--clock wall: found no core")?))
 }
 
-/// Places for drives at the same time; if nobody says how many, no two share a physical core.
+/// Places for drives at the same time; by default no two share a physical core.
 ///
 /// # Errors
 /// There are too few cores.
@@ -111,7 +111,7 @@ pub(super) fn facts(places: Option<&Places>, factor: f64) -> Vec<(String, String
     let fact = |name: &str, value: String| (name.to_owned(), value);
     match places {
         None => vec![
-            fact("Clock", "virtual: modules run for real, one after the other".to_owned()),
+            fact("Clock", "virtual: the modules execute one after the other".to_owned()),
             fact("Cores", format!("simulated, {factor} times slower than this machine's")),
         ],
         Some(places) => vec![
@@ -126,7 +126,7 @@ pub(super) fn facts(places: Option<&Places>, factor: f64) -> Vec<(String, String
 pub(super) fn on_the_wall(places: &Places) -> String {
     let cores: Vec<String> = places.stack.iter().map(usize::to_string).collect();
     format!(
-        "of the wall: modules run at the same time on cores {}, the world on {}",
+        "wall: the modules run at the same time on cores {}, the world on {}",
         cores.join(", "),
         places.world
     )
@@ -134,7 +134,7 @@ pub(super) fn on_the_wall(places: &Places) -> String {
 
 /// The priority that threads of a stack get, or why they do not.
 pub(super) fn priority() -> String {
-    // A thread of its own, so that nobody keeps it.
+    // A thread of its own, so that the setting is not kept.
     let tried = std::thread::spawn(|| set_policy(thread::Scheduling::Fifo(PRIORITY))).join();
     match tried {
         Ok(Err(error)) => format!("{error}"),

@@ -13,7 +13,7 @@ use world::{Limit, Scenario};
 pub(super) enum Which {
     /// A file of one's own.
     File(PathBuf),
-    /// One of normal traffic.
+    /// Scenario of normal traffic.
     Normal(usize),
     /// A corner case, or another of the same families.
     Case(Set, usize),
@@ -24,7 +24,7 @@ pub(super) enum Which {
 /// A scenario, with what is known of it.
 pub(super) struct Named {
     pub scenario: Scenario,
-    /// In one sentence.
+    /// Description in one sentence.
     pub about: String,
     /// The longest reaction that avoids a crash, s.
     pub critical_s: Option<f64>,
@@ -68,7 +68,7 @@ impl Which {
             },
             Which::Normal(index) => Named {
                 scenario: suite::normal(*index),
-                about: "Normal traffic: nothing is meant to happen.".to_owned(),
+                about: "Normal traffic, without a planned hazard.".to_owned(),
                 critical_s: None,
                 until: Until::End,
             },
@@ -86,20 +86,22 @@ impl Which {
 fn of_set(set: Set, index: usize) -> Named {
     let what = match set {
         Set::Corner => "Corner case",
-        Set::Develop => "To develop a stack with, as corner case",
-        Set::Confirm => "To confirm with, as corner case",
+        Set::Develop => "Development case, of the family of corner case",
+        Set::Confirm => "Confirmation case, of the family of corner case",
     };
     let limit = set.frozen().get(index).and_then(|case| case.limit);
     let (critical_s, limit) = match limit {
         Some(Limit::After(seconds)) => {
-            (Some(seconds), format!("it takes a reaction within {:.0} ms", seconds * 1e3))
+            (Some(seconds), format!("it requires a reaction within {:.0} ms", seconds * 1e3))
         }
         Some(Limit::Unavoidable) => (None, "no reaction avoids the crash".to_owned()),
-        Some(Limit::Never) => (None, "it ends well however late the reaction".to_owned()),
+        Some(Limit::Never) => {
+            (None, "it ends without a crash, however late the reaction".to_owned())
+        }
         Some(Limit::Erratic) => {
             (None, "some late reactions end in a crash, and some later ones do not".to_owned())
         }
-        None => (None, "how late a reaction may come is not known".to_owned()),
+        None => (None, "its critical reaction time is not known".to_owned()),
     };
     let family = set.family(index).name();
     let about = format!("{what} {index}, {family}: {limit}.");

@@ -68,21 +68,21 @@ pub(super) struct Args {
     /// with which base of stack A is as late in the mean as COLA's Apollo (found in a minute)
     #[arg(long, default_value_t = Factor::Published)]
     factor: Factor,
-    /// Frames in which an object must be seen before it is believed
+    /// Frames in which an object must be seen before it is confirmed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
     /// Form of messages from module to module: pointer or serialised
     #[arg(long, default_value_t = Middleware::Pointer)]
     middleware: Middleware,
-    /// Of corner, confirm, commute and clocks: how often everything is driven, on each clock. Costs
-    /// differ from drive to drive, and one drive of a scenario tells little of what is rare
+    /// Number of drives of each scenario on each clock, for corner, confirm, commute and clocks.
+    /// Costs differ from drive to drive, and one drive of a scenario tells little of what is rare
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Drives at the same time [default: one for each core; clocks: one for each set of physical
     /// cores that holds a stack and its world]
     #[arg(long)]
     jobs: Option<std::num::NonZeroU16>,
-    /// If there are too few cores for clocks, let cores of a stack share those of this machine; the
+    /// With too few cores for clocks, let cores of a stack share those of this machine; the
     /// times are not those of the stack then
     #[arg(long)]
     fold: bool,
@@ -92,7 +92,7 @@ pub(super) struct Args {
     /// The folder in which each drive is kept as soon as it is over, and all results
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Go on with the study in the folder, if one began there
+    /// Continue the study in the folder, if there is one
     #[arg(long)]
     resume: bool,
     /// Drive nothing: put the folders of all shards of a study together
@@ -101,7 +101,7 @@ pub(super) struct Args {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the page to this file, too
+    /// Also write the page to this file
     #[arg(long)]
     html: Option<PathBuf>,
 }
@@ -170,7 +170,7 @@ fn machine(jobs: &Jobs, study: &Study) -> Vec<(String, String)> {
     let mut machine = vec![
         fact("Machine", crate::chains::machine_in_words()),
         fact("Build", build.to_owned()),
-        fact("Clock", "virtual: modules run for real, one after the other".to_owned()),
+        fact("Clock", "virtual: the modules execute one after the other".to_owned()),
     ];
     let count = match jobs {
         Jobs::Threads(count) => *count,

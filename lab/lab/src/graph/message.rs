@@ -13,7 +13,7 @@ const HOP: usize = 16;
 /// Bytes between the number of hops and the first one, which begins at a multiple of eight.
 const GAP: usize = 4;
 
-/// One message.
+/// Message between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
     /// Its number on its topic, from 0.

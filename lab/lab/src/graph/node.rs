@@ -25,7 +25,7 @@ use crate::chains::job::Spent;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     None,
-    /// So many steps of calibrated arithmetic.
+    /// Fixed number of steps of calibrated arithmetic.
     Iterations(u64),
     /// Prime numbers up to this limit.
     Primes(u64),
@@ -53,7 +53,7 @@ pub(super) struct Memory {
     published: Vec<u64>,
 }
 
-/// Of one input: its newest message, and the number of the last one that was used.
+/// State of an input: its newest message, and the number of the last one that was used.
 #[derive(Default)]
 struct Kept {
     message: Option<Message>,
@@ -70,7 +70,7 @@ pub(super) struct Callback {
 }
 
 impl Memory {
-    /// Nothing yet of so many inputs.
+    /// Memory without a message for so many inputs.
     pub(super) fn new(inputs: usize) -> Memory {
         let inputs = (0..inputs).map(|_| Kept::default()).collect::<Vec<_>>();
         Memory { published: vec![0; inputs.len().max(1)], inputs }

@@ -10,13 +10,13 @@ use crate::chains::fold::Cores;
 /// Number of threads that executors have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Threads {
-    /// One each.
+    /// One thread for each executor of the file.
     Single,
     /// All nodes in one executor with a thread on each core of the file's executors.
     Multi,
 }
 
-/// One executor.
+/// Plan of an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExecutorPlan {
     /// Its name.

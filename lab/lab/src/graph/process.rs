@@ -1,7 +1,7 @@
-//! One process with executors of a graph.
+//! Process with executors of a graph.
 //!
 //! By its [`Spec`] it joins the graph, registers its accelerator requests,
-//! waits until everybody whom it sends to is found, answers [`Answer::Ready`], and waits for the
+//! waits until all its receivers are found, answers [`Answer::Ready`], and waits for the
 //! start instant. Then its executors run until the end; its last message is [`Answer::Done`].
 
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ pub(crate) struct ExecutorReport {
     pub callbacks: Vec<CallbackResult>,
 }
 
-/// Is the process.
+/// Runs the process.
 pub(crate) fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
     let system = System::read(&spec.file)?;
     let graph = system.graph.as_ref().context("the file has no graph")?;
@@ -102,7 +102,7 @@ pub(crate) fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
 
 /// Executors that wait for the start.
 struct Process {
-    /// By name.
+    /// Executors by name.
     executors: Vec<(String, Executor)>,
     outputs: BTreeMap<String, Arc<Output>>,
     /// The nodes are on the graph as long as it is.
@@ -163,7 +163,7 @@ impl Process {
                 record: self.record.clone(),
                 tally: self.tally.clone(),
             });
-            // As in ROS 2: the callbacks of a node exclude each other if nobody says otherwise.
+            // As in ROS 2: the callbacks of a node exclude each other by default.
             let group = executor.group(executor::Exclusion::Mutual);
             let mut asks =
                 |executor: &mut Executor, name: &str, priority: u32, segments: &[Segment]| {

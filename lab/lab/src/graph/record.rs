@@ -134,7 +134,7 @@ impl Tally {
         counts.error = Some(error.to_string());
     }
 
-    /// All of it.
+    /// All failures.
     pub(super) fn failures(&self) -> Failures {
         self.counts.lock().clone()
     }

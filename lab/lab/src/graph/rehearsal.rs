@@ -3,7 +3,7 @@
 //! A rehearsal is the graph once before, as long as a method runs, under a method that has bounds:
 //! the longest processor time of each node, as long as others run beside it. What a request takes on
 //! an accelerator cannot be read from it, for there others delay it. So each is made for itself, at
-//! the highest priority, on a server that nobody else uses.
+//! the highest priority, on a server without other clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(super) fn margin(
     TimeMargin::measured(processor, accelerators).map_err(anyhow::Error::msg)
 }
 
-/// By accelerator, the longest time of a request as a multiple of what is declared.
+/// Longest time of a request of each accelerator as a multiple of what is declared.
 fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeMap<String, f64>> {
     let mut lengths: Vec<(u64, RequestPlan)> = Vec::new();
     for segment in trial.graph.nodes.iter().flat_map(Node::segments) {

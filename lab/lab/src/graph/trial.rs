@@ -1,4 +1,4 @@
-//! One method: start the server and the executors, let the graph run, collect what they say.
+//! Run of one method: start the server and the executors, let the graph run, collect their reports.
 //!
 //! The same pinning, priorities and locked memory under every method; a method is only who chooses
 //! among callbacks, and who chooses among accelerator requests.

@@ -53,7 +53,7 @@ pub(super) enum Wire {
 pub(super) struct Participants {
     publishing: BTreeMap<String, ros::Node>,
     subscribing: BTreeMap<String, ros::Node>,
-    /// They take part as long as they are there.
+    /// Contexts, which take part as long as they are there.
     _contexts: [ros::Context; 2],
 }
 
@@ -116,7 +116,7 @@ impl Wire {
 }
 
 fn of<'m, T>(map: &'m BTreeMap<String, T>, name: &str) -> anyhow::Result<&'m T> {
-    map.get(name).with_context(|| format!("{name} is not here"))
+    map.get(name).with_context(|| format!("{name} is not known in this process"))
 }
 
 /// Joins the domain by a thread that the threads of DDS inherit cores and priority from.
@@ -133,7 +133,7 @@ fn participant(setup: &Setup) -> anyhow::Result<ros::Context> {
         Ok(ros::Context::new(&options)?)
     };
     let thread = std::thread::Builder::new().name("kt-dds".into()).spawn(join)?;
-    thread.join().map_err(|_| anyhow::anyhow!("DDS could not be joined"))?
+    thread.join().map_err(|_| anyhow::anyhow!("cannot join the DDS domain"))?
 }
 
 impl Output {

@@ -28,7 +28,7 @@ pub(crate) enum Experiment {
 }
 
 impl Experiment {
-    /// As it is typed.
+    /// Name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Experiment::Fig14a => "fig14a",
@@ -39,7 +39,7 @@ impl Experiment {
     }
 }
 
-/// All that decides the results. Two studies that are equal have equal results.
+/// Parameters that decide the results. Two studies that are equal have equal results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Study {
     /// The version of the command.
@@ -108,7 +108,7 @@ impl Source {
 /// Costs of requests, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Costs {
-    /// Nothing
+    /// No overheads
     None,
     /// 129 us for a preemption of the device, 391 us for a request
     Paper,

@@ -41,7 +41,7 @@ impl<'p> Judge<'p> {
         Judge { plan, analyzer: Analyzer::new() }
     }
 
-    /// One row for each method.
+    /// Rows of a set, one for each method.
     ///
     /// # Errors
     /// A set cannot be drawn, or contradicts itself; names the point and the set.

@@ -14,7 +14,7 @@ use report::study::SIMULATION;
 pub(crate) struct Method {
     /// Test that judges.
     pub test: Test,
-    /// With which priorities.
+    /// Assignment of priorities.
     pub assignment: Assignment,
 }
 
@@ -27,10 +27,10 @@ pub(crate) enum Test {
     Simulation,
 }
 
-/// With which priorities, buckets and order of executors.
+/// Assignment of priorities, buckets and order of executors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Assignment {
-    /// Those of the set.
+    /// Priorities of the set.
     Given,
     /// Deadline-monotonic ones.
     DeadlineMonotonic,
@@ -79,7 +79,7 @@ impl FromStr for Method {
 }
 
 /// The methods with the simulations of the same sets: one for each assignment that is the same
-/// whoever judges.
+/// for every analysis.
 pub(super) fn with_simulation(methods: &[Method]) -> Vec<Method> {
     let mut all = methods.to_vec();
     for assignment in [Assignment::Given, Assignment::DeadlineMonotonic] {

@@ -51,7 +51,7 @@ fn title(study: &Study) -> String {
         Experiment::Fig14b => "Schedulable sets by share of accelerator time".to_owned(),
         Experiment::Proposal => "Schedulable sets by accelerator utilisation".to_owned(),
         Experiment::Sensitivity => {
-            format!("How far {} may grow", study.scale_words().unwrap_or_default())
+            format!("Largest growth of {}", study.scale_words().unwrap_or_default())
         }
     }
 }
@@ -74,9 +74,9 @@ fn about(experiment: Experiment) -> &'static str {
              is not schedulable as it is."
         }
         Experiment::Proposal => {
-            "Sets as a designer would make them: accelerator time by UUniFast, periods \
-             log-uniform from 20 ms to 1 s, deadline-monotonic priorities, executors that chains \
-             share. The utilisation is the accelerator time of all chains."
+            "Sets as in practice: accelerator time by UUniFast, periods log-uniform from 20 ms to \
+             1 s, deadline-monotonic priorities, executors that chains share. The utilisation is \
+             the accelerator time of all chains."
         }
     }
 }

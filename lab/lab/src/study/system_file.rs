@@ -1,4 +1,4 @@
-//! One set as a system file, so that it can be analysed, simulated and changed alone.
+//! Task set as a system file, so that it can be analysed, simulated and changed alone.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(super) fn text(model: &analysis::System, name: &str) -> anyhow::Result<Strin
         .collect();
     file.chains = (1..).zip(&model.chains).map(|(number, chain)| of_chain(number, chain)).collect();
     let text = file.to_yaml();
-    // The written text is read again, so that nobody gets a file that cannot be read.
+    // The written text is read again, so that every file can be read.
     System::parse(&text, name)?;
     Ok(text)
 }

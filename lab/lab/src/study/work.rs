@@ -1,4 +1,4 @@
-//! All sets of a run, on all cores.
+//! Work on all sets of a run, on all cores.
 //!
 //! Threads take blocks of sets from a counter until there are none, keep their rows to themselves,
 //! and the rows are put in order at the end: the result does not depend on who did what.
@@ -87,7 +87,7 @@ impl Work<'_> {
         Some((*point, (first..self.sets.min(first + BLOCK)).map(set)))
     }
 
-    /// Takes blocks until there are none, or somebody failed.
+    /// Takes blocks until there are none, or another thread failed.
     fn run(&self) -> Vec<Row> {
         let mut judge = Judge::new(self.plan);
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! One graph with a loop, whose body is one layer and the kernel that counts.
+//! Graph with a loop, whose body is one layer and the kernel that counts.
 
 use super::driver::{Gpu, Module, guarded};
 use super::graph::{Chain, Exec, Graph};

@@ -1,4 +1,4 @@
-//! One small graph that launches the network's graph from the GPU.
+//! Small graph that launches the network's graph from the GPU.
 //!
 //! The network's graph holds the copies, too: graphs that the GPU launches may copy between its own
 //! and pinned memory. The small graph ends with what it launched.

@@ -28,7 +28,7 @@ fn describe(error: &DriverError) -> String {
     format!("the driver says {}", name.unwrap_or_else(|_| format!("{:?}", error.0)))
 }
 
-/// One GPU and its context.
+/// A GPU and its context.
 pub(super) struct Gpu {
     pub name: String,
     /// The newest CUDA that the driver knows: 12020 is 12.2.
@@ -155,7 +155,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: it was loaded, and whoever has its kernels has waited for their end.
+        // SAFETY: it was loaded, and the holder of its kernels has waited for their end.
         let _ = guarded("unloading code", || unsafe { result::module::unload(self.0) });
     }
 }
@@ -216,7 +216,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: it was made here, and nobody waits for it.
+        // SAFETY: it was made here, and no thread waits for it.
         let _ = guarded("ending an event", || unsafe { result::event::destroy(self.0) });
     }
 }

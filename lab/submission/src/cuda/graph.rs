@@ -1,4 +1,4 @@
-//! One graph of all copies and kernels; and how graphs are made.
+//! Graph of all copies and kernels; and how graphs are made.
 
 use super::driver::{Gpu, Stream, check, guarded};
 use super::layer::{Kernel, Layer};
@@ -43,7 +43,7 @@ pub(super) fn whole(
     Ok(graph)
 }
 
-/// One executable graph.
+/// Executable graph.
 struct Launched {
     exec: Exec,
     _graph: Graph,
@@ -136,7 +136,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// In a graph that lives as long as this.
+    /// Chain in a graph that lives as long as this.
     pub(super) fn new(gpu: &Gpu, graph: sys::CUgraph) -> Chain {
         Chain { context: gpu.context, graph, last: None }
     }

@@ -21,7 +21,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Of one thread.
+    /// Kernel of one thread.
     pub(super) fn single(function: sys::CUfunction) -> Kernel {
         Kernel { function, grid: 1, block: 1 }
     }

@@ -26,7 +26,7 @@ struct Found {
     version: Option<i32>,
 }
 
-/// All that can be used with a driver of this version, the best first.
+/// Files that can be used with a driver of this version, the best first.
 ///
 /// # Errors
 /// There is none; how to get it.
@@ -50,8 +50,8 @@ fn advice(driver: i32) -> String {
     )
 }
 
-/// In the order of the places; what is newer than the driver comes last, and not at all if its
-/// major version is, too: then the driver cannot read it.
+/// Files in the order of the places; what is newer than the driver comes last, and not at all if
+/// its major version is, too: then the driver cannot read it.
 fn choose(found: Vec<Found>, driver: i32) -> Vec<PathBuf> {
     let is_newer = |found: &Found| found.version.is_some_and(|version| version > driver);
     let readable = |found: &Found| found.version.is_none_or(|v| v / 1000 <= driver / 1000);

@@ -111,7 +111,7 @@ impl Linker {
         Ok(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), bytes) }.into())
     }
 
-    /// In one line.
+    /// Error log in one line.
     fn complaint(&self) -> String {
         // SAFETY: the vector's own memory, which the linker wrote through the pointer it was given,
         // and does not write now.

@@ -45,7 +45,7 @@ impl Drop for DeviceMemory {
 /// first.
 pub(super) struct Pinned {
     pub start: *mut c_void,
-    /// As the GPU addresses it.
+    /// Address for the GPU.
     pub pointer: sys::CUdeviceptr,
     pub bytes: usize,
 }
@@ -60,7 +60,7 @@ impl Pinned {
         if start.addr() % LINE != 0 {
             return Err(Error::failed("taking pinned memory", "it begins within a cache line"));
         }
-        // SAFETY: the memory is so long, and nobody else has it.
+        // SAFETY: the memory is so long, and there is no other reference to it.
         unsafe { start.cast::<u8>().write_bytes(0, bytes) };
         guarded("mapping pinned memory", || {
             // SAFETY: it was taken just now, to be mapped.
@@ -72,7 +72,8 @@ impl Pinned {
     /// Numbers in it.
     fn holding(values: &[f32]) -> Result<Pinned, Error> {
         let pinned = Pinned::new(values.len() * FLOAT)?;
-        // SAFETY: the memory is as long, it begins at a line, and nobody else has it.
+        // SAFETY: the memory is as long, it begins at a line, and there is no other reference to
+        // it.
         unsafe {
             pinned.start.cast::<f32>().copy_from_nonoverlapping(values.as_ptr(), values.len());
         }
@@ -97,7 +98,7 @@ impl Drop for Pinned {
     }
 }
 
-/// A number that kernels leave when something went wrong, which nobody but them writes.
+/// Error number that kernels leave, and which only they write.
 pub(super) struct Failure(Pinned);
 
 impl Failure {
@@ -105,7 +106,7 @@ impl Failure {
         Pinned::new(size_of::<i32>()).map(Failure)
     }
 
-    /// As the GPU addresses it.
+    /// Address for the GPU.
     pub(super) fn pointer(&self) -> sys::CUdeviceptr {
         self.0.pointer
     }

@@ -1,4 +1,4 @@
-//! One kernel that launches all others from the GPU.
+//! Kernel that launches all others from the GPU.
 
 use super::driver::{Gpu, Module, guarded};
 use super::layer::Kernel;
@@ -70,7 +70,7 @@ impl Room {
     const SPARE: usize = 64;
 
     fn for_launches(launches: usize) -> Result<Room, Error> {
-        let doing = "making room for launches from the GPU";
+        let doing = "reserving launches from the GPU";
         let before = guarded(doing, || result::ctx::get_limit(PENDING))?;
         let needed = launches + Room::SPARE;
         if needed <= before {
@@ -84,7 +84,9 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            let _ = guarded("giving room back", || result::ctx::set_limit(PENDING, before));
+            let _ = guarded("releasing launches from the GPU", || {
+                result::ctx::set_limit(PENDING, before)
+            });
         }
     }
 }

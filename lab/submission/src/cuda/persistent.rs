@@ -27,7 +27,7 @@ const NAP: Duration = Duration::from_micros(20);
 /// Looks at the ring between two questions to the driver whether the kernel still runs.
 const LOOKS: u64 = 1 << 14;
 
-/// As in `kernels/persistent.cu`.
+/// Request as in `kernels/persistent.cu`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Request {
@@ -39,7 +39,7 @@ struct Request {
     unused: u64,
 }
 
-/// As in `kernels/persistent.cu`.
+/// Ring as in `kernels/persistent.cu`.
 #[repr(C)]
 struct Ring {
     /// Number of requests that were put there. The host's.
@@ -71,7 +71,7 @@ pub(super) fn build<'a>(
     steps.step("start", || Persistent::start(gpu, kernel, function, blocks, network.shape))
 }
 
-/// As many blocks as there are tiles, but no more than can run at once.
+/// Number of blocks: that of tiles, but no more than can run at once.
 fn blocks(gpu: &Gpu, function: sys::CUfunction, shape: Shape) -> Result<u32, Error> {
     let mut each = 0;
     guarded("asking how many blocks run at once", || {
@@ -141,7 +141,7 @@ struct Persistent<'a> {
     request: Request,
     /// Requests put into the ring.
     head: u64,
-    /// Those of them that are known to be done.
+    /// Number of submissions that are known to be done.
     done: u64,
     /// Number of looks at the ring.
     looks: u64,

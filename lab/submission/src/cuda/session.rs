@@ -14,7 +14,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// In the current context.
+    /// Session in the current context.
     pub(super) fn new(network: &Network) -> Result<Session, Error> {
         let (stream, event) = (Stream::new()?, Event::new()?);
         Ok(Session { stream, event, memory: Memory::new(network)? })

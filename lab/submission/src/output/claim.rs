@@ -28,11 +28,11 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// All, the best first.
+    /// All verdicts, the best first.
     pub(super) const ALL: [Verdict; 4] =
         [Verdict::Confirmed, Verdict::Partly, Verdict::Refuted, Verdict::NotMeasured];
 
-    /// In a word or three.
+    /// Name in one to three words.
     pub(super) fn name(self) -> &'static str {
         match self {
             Verdict::Confirmed => "confirmed",
@@ -42,7 +42,7 @@ impl Verdict {
         }
     }
 
-    /// From how often something was so, of how often it could have been.
+    /// Verdict from the number of confirmations and that of all comparisons.
     fn of(so: usize, all: usize) -> Verdict {
         match so {
             _ if all == 0 => Verdict::NotMeasured,

@@ -9,7 +9,7 @@ use crate::summary::{Gain, Time, gains};
 pub(super) struct Comparison<'c> {
     /// The contender.
     pub(super) contender: &'c Contender<'c>,
-    /// At each size that both were measured at.
+    /// Gains at each size that both were measured at.
     submission: Vec<Gain>,
     completion: Vec<Gain>,
 }

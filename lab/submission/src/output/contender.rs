@@ -16,7 +16,7 @@ pub(super) struct Contender<'s> {
     pub(super) method: Method,
     /// Look of the contender in plots.
     pub(super) look: Look,
-    /// By size.
+    /// Cases by size.
     pub(super) cases: BTreeMap<Shape, &'s Case>,
 }
 
@@ -58,7 +58,7 @@ impl Contender<'_> {
     }
 }
 
-/// All sizes that anybody was measured at, by width, then depth.
+/// All measured sizes, by width, then depth.
 pub(super) fn shapes(study: &Study) -> Vec<Shape> {
     let mut shapes: Vec<Shape> = study.cases.iter().map(|case| case.shape).collect();
     shapes.sort_unstable();

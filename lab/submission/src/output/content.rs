@@ -54,7 +54,7 @@ pub(super) fn content(study: &Study, machine: &Machine) -> Content {
     );
     results("Jitter", words.jitter(), Vec::new(), vec![figures::jitter(study)]);
     let steps = vec![tables::of_steps(study)];
-    results("What is done once", words.once(), steps, vec![figures::once(study)]);
+    results("One-time costs", words.once(), steps, vec![figures::once(study)]);
     results("Warm-up", words.warm_up(), Vec::new(), vec![figures::warm_up(study)]);
     let about = "Cavicchioli, Capodieci, Solieri and Bertogna, DARTS 5.1.4 (2019), on a Jetson AGX \
                  Xavier. The criteria were fixed before anything was measured; what is not even in \
@@ -64,7 +64,7 @@ pub(super) fn content(study: &Study, machine: &Machine) -> Content {
     let of_sizes = shapes(study).into_iter().map(|shape| Some(tables::of_size(study, shape)));
     sections.extend([
         section(
-            "Beside the published study",
+            "Comparison with the published study",
             &[about.to_owned()],
             vec![Some(claim::table(&claims))],
         ),
@@ -77,7 +77,7 @@ pub(super) fn content(study: &Study, machine: &Machine) -> Content {
     ]);
     let document = Document {
         kind: "keeptime-lab bench submission".into(),
-        title: "What it costs to hand work to an accelerator".into(),
+        title: "Cost of submitting work to an accelerator".into(),
         conclusion: words.summary(&claims, &machine.processor),
         command: machine.command.clone(),
         date: machine.date.clone(),

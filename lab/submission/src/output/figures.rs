@@ -100,8 +100,7 @@ pub(super) fn once(study: &Study) -> Figure {
             one.once(shape).filter(|ns| *ns > 0.0).map(|ns| (ns / 1e3, None))
         })
     });
-    let caption =
-        "What is done once for a network: the sum of all steps before the first submission.";
+    let caption = "One-time costs of a network: the sum of all steps before the first submission.";
     Figure::new("once", caption, charts.collect())
 }
 

@@ -33,7 +33,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, as it describes itself, now; and what the measuring thread got.
+    /// Description of this machine now; and of what the measuring thread got.
     pub fn this(seat: &Seat) -> Machine {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Machine {

@@ -49,7 +49,7 @@ static FONTS: LazyLock<(LazyHash<FontBook>, Vec<Font>)> = LazyLock::new(|| {
     (LazyHash::new(FontBook::from_fonts(&fonts)), fonts)
 });
 
-/// All that the typesetter sees.
+/// Files that the typesetter sees.
 struct Desk {
     library: LazyHash<Library>,
     template: Source,

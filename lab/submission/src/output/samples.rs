@@ -2,7 +2,7 @@
 //!
 //! | column | type | what |
 //! |---|---|---|
-//! | accelerator | string | what an option names, as in `cuda:0` |
+//! | accelerator | string | the name in options, as in `cuda:0` |
 //! | device | string | the device's own name |
 //! | method | string | how it was submitted |
 //! | k | int32 | width: matrices have sides of 16 k |

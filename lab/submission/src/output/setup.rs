@@ -30,7 +30,7 @@ pub(super) fn protocol(study: &Study, machine: &Machine) -> Vec<String> {
     let plan = &study.plan;
     let numbers = |all: &[usize]| listed(&all.iter().map(usize::to_string).collect::<Vec<_>>());
     let wait = match plan.protocol.wait {
-        Wait::Poll => "asks for the end without a pause",
+        Wait::Poll => "polls for the end without a pause",
         Wait::Block => "sleeps until the end, as far as the interface can sleep",
     };
     let core = match machine.core {
@@ -81,7 +81,8 @@ pub(super) fn methods(study: &Study) -> Table {
             .then(|| [method.name().to_owned(), listed(&on), method.description().to_owned()])
     };
     let rows = Method::ALL.into_iter().filter_map(row);
-    Table::new("Methods", ["method", "on", "what is handed over when"], rows).left(&[1, 2])
+    Table::new("Methods", ["method", "on", "content and time of the submission"], rows)
+        .left(&[1, 2])
 }
 
 /// Methods and sizes that could not be measured, with the reasons; none where all could be.

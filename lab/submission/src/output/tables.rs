@@ -18,7 +18,7 @@ fn chosen(study: &Study) -> Vec<Shape> {
     chosen
 }
 
-/// One of the times at chosen sizes.
+/// Table of one of the times at chosen sizes.
 pub(super) fn of_time(study: &Study, time: Time) -> Option<Table> {
     let shapes = chosen(study);
     let row = |one: &Contender<'_>| {
@@ -82,7 +82,7 @@ pub(super) fn of_steps(study: &Study) -> Option<Table> {
     };
     let rows: Vec<Vec<Cell>> = contenders.iter().filter_map(row).collect();
     let head = std::iter::once("method").chain(names.iter().copied()).chain(["all"]);
-    let title = format!("What is done once, at {}", size(largest));
+    let title = format!("One-time costs, at {}", size(largest));
     (!names.is_empty()).then(|| Table::new(title, head, rows))
 }
 

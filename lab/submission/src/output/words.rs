@@ -45,8 +45,8 @@ impl<'s> Words<'s> {
         devices.sort_unstable();
         devices.dedup();
         let mut all = vec![format!(
-            "What does a program pay for handing work to an accelerator, and how much does it vary? \
-             We measured {} of handing a network over to {} (processor: {processor}): {}, {} that \
+            "This study measures the cost of submitting work to an accelerator, and its variation. \
+             It covers {} of submitting a network to {} (processor: {processor}): {}, {} that \
              count.",
             count(self.contenders.len(), "way"),
             listed(&devices),
@@ -229,13 +229,14 @@ impl<'s> Words<'s> {
         let mut all = Vec::new();
         if !parts.is_empty() {
             let at = size(largest);
-            all.push(format!("At {at}, everything that is done once takes {}.", listed(&parts)));
+            all.push(format!("At {at}, the one-time steps take {}.", listed(&parts)));
         }
         let pays: Vec<String> =
             self.comparisons.iter().filter_map(|one| self.pays_off(one, largest)).collect();
         if !pays.is_empty() {
             all.push(format!(
-                "What a method needs once more than streams is won back in submissions {}.",
+                "The one-time costs of a method beyond those of streams are recovered in \
+                 submissions {}.",
                 listed(&pays)
             ));
         }

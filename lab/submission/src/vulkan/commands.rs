@@ -41,7 +41,7 @@ impl<'a> Commands<'a> {
             .map_err(failed("vkAllocateCommandBuffers"))?[0];
         // Without flags: it is submitted again and again, but not twice at once.
         let info = vk::CommandBufferBeginInfo::default();
-        // SAFETY: the buffer is new, and nobody else's.
+        // SAFETY: the buffer is new, and there is no other reference to it.
         unsafe { device.begin_command_buffer(commands.buffer, &info) }
             .map_err(failed("vkBeginCommandBuffer"))?;
         commands.copies(&data.uploads);
@@ -120,7 +120,7 @@ impl<'a> Commands<'a> {
 
 impl Drop for Commands<'_> {
     fn drop(&mut self) {
-        // SAFETY: whoever submits them keeps them until nothing runs any more; the pool takes the
+        // SAFETY: the submitter keeps them until nothing runs any more; the pool takes the
         // buffer along.
         unsafe { self.device.destroy_command_pool(self.pool, None) };
     }

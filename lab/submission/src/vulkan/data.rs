@@ -16,7 +16,7 @@ pub(super) struct Data<'a> {
     device: &'a LogicalDevice,
     buffers: Vec<Buffer>,
     pool: vk::DescriptorPool,
-    /// In the order of a layer.
+    /// Sets in the order of a layer.
     pub sets: Vec<vk::DescriptorSet>,
     /// Copies before the first layer.
     pub uploads: Vec<Transfer>,
@@ -91,7 +91,7 @@ impl<'a> Data<'a> {
         let floats = from.len();
         let (buffer, mapped) =
             self.buffer(floats, vk::BufferUsageFlags::TRANSFER_SRC, MemoryPlace::Host)?;
-        // SAFETY: so many floats are mapped, aligned as Vulkan maps memory, and nobody uses them.
+        // SAFETY: so many floats are mapped, aligned as Vulkan maps memory, and not in use.
         unsafe { mapped.copy_from_nonoverlapping(from.as_ptr(), floats) };
         self.uploads.push(Transfer { from: buffer, to, floats, mapped });
         Ok(())
@@ -170,7 +170,7 @@ impl<'a> Data<'a> {
 }
 
 impl Transfer {
-    /// All of it.
+    /// Region of the whole buffer.
     pub(super) fn region(&self) -> vk::BufferCopy {
         vk::BufferCopy::default().size((self.floats * FLOAT) as u64)
     }
@@ -178,7 +178,7 @@ impl Transfer {
 
 impl Drop for Data<'_> {
     fn drop(&mut self) {
-        // SAFETY: whoever submits commands with them keeps them until nothing runs any more.
+        // SAFETY: the submitter of commands with them keeps them until nothing runs any more.
         unsafe {
             self.device.destroy_descriptor_pool(self.pool, None);
             for buffer in &mut self.buffers {

@@ -11,7 +11,7 @@ pub(super) const BINDINGS: usize = 3;
 /// Bytes of the push constant: the side of the matrices.
 pub(super) const SIDE_BYTES: u32 = 4;
 
-/// In the order of a layer, with the names of their entry points.
+/// Kernels in the order of a layer, with the names of their entry points.
 const KERNELS: [(&CStr, &str); 3] = [
     (c"matmul", include_str!("../../shaders/matmul.wgsl")),
     (c"convolution", include_str!("../../shaders/convolution.wgsl")),
@@ -23,7 +23,7 @@ pub(super) struct Pipelines<'a> {
     device: &'a LogicalDevice,
     pub set_layout: vk::DescriptorSetLayout,
     pub layout: vk::PipelineLayout,
-    /// In the order of a layer.
+    /// Pipelines in the order of a layer.
     pub kernels: [vk::Pipeline; KERNELS.len()],
 }
 
@@ -78,7 +78,7 @@ impl<'a> Pipelines<'a> {
 
 impl Drop for Pipelines<'_> {
     fn drop(&mut self) {
-        // SAFETY: whoever submits them keeps them until nothing runs any more.
+        // SAFETY: the submitter keeps them until nothing runs any more.
         unsafe {
             for pipeline in self.kernels {
                 self.device.destroy_pipeline(pipeline, None);

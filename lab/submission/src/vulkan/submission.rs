@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 
 /// Time in nanoseconds after which a submission that has not ended is taken to hang.
 const PATIENCE_NS: u64 = 120_000_000_000;
-/// Time for which it is awaited before it is given up, when nobody else waits for it.
+/// Time for which it is awaited before it is given up, when no thread waits for it.
 const PARTING_NS: u64 = 10_000_000_000;
 
 /// A network that is submitted by one call.
@@ -30,7 +30,7 @@ pub(super) struct Submission<'a> {
     stuck: &'a Cell<bool>,
 }
 
-/// All that the device uses while it runs. Dropped in this order.
+/// Objects that the device uses while it runs. Dropped in this order.
 struct Parts<'a> {
     commands: Commands<'a>,
     semaphore: Semaphore<'a>,

@@ -1,11 +1,11 @@
 //! The thread at the door: accepts every connection at once, and drops those that are too many.
 //!
 //! All users share one queue of connections that wait to be accepted, and the kernel fills it in
-//! the order in which they come. So somebody who connects in a loop keeps others out for as long
-//! as the queue is full, whoever is asked to be patient. The remedy is to empty it faster than it
-//! can be filled: this thread does nothing but accept, ask the kernel for the user, and either
-//! drop the connection or pass it on. It never waits for a peer, for the thread behind it, or for
-//! a lock.
+//! the order in which they come. So a client that connects in a loop keeps others out for as long
+//! as the queue is full, whichever client is asked to be patient. The remedy is to empty it faster
+//! than it can be filled: this thread does nothing but accept, ask the kernel for the user, and
+//! either drop the connection or pass it on. It never waits for a peer, for the thread behind it,
+//! or for a lock.
 //!
 //! A connection that is passed on is within its user's pace and number of unfinished connections,
 //! so the thread behind this one sees a bounded number of them. They go through a pair of sockets,
@@ -27,20 +27,20 @@ use std::time::{Duration, Instant};
 
 /// Connections that are looked at before the time is.
 const BATCH: usize = 64;
-/// Before a door is looked at again that the kernel had no memory or descriptor for.
+/// Time until the next look at a door for which the kernel had no memory or descriptor.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Reason for which somebody was turned away at the door.
+/// Reason for which a client was turned away at the door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turned {
-    /// This user connects more often than so many times a second.
+    /// The user connects more often than the limit per second.
     Pace {
         /// The user.
         uid: u32,
         /// Largest number of its connections in one second.
         per_second: u32,
     },
-    /// This user has so many connections on which it has said nothing yet.
+    /// The user has too many connections on which it has sent nothing yet.
     Unfinished {
         /// The user.
         uid: u32,
@@ -73,7 +73,8 @@ impl Turned {
 pub struct Guest {
     /// The connection.
     pub socket: Socket,
-    /// To be dropped when the connection has said what it wants.
+    /// Place of the connection among the unfinished ones; dropped when the client has sent its
+    /// request.
     pub place: ConnectionPlace,
 }
 

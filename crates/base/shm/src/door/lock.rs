@@ -1,8 +1,8 @@
 //! The file whose lock says that a socket's path is in use: `SOCKET.lock` beside it.
 //!
 //! The kernel gives the lock back when its owner ends, however it ends, so nothing has to be
-//! guessed from what is left lying about. The owner removes the file before it lets go; whoever
-//! locked a file that was removed meanwhile looks for the next one.
+//! guessed from what is left lying about. The owner removes the file before it lets go; a process
+//! that locked a file that was removed meanwhile looks for the next one.
 
 use super::{Closed, failed};
 use rustix::fd::OwnedFd;
@@ -48,7 +48,7 @@ impl Lock {
         }
     }
 
-    /// Writes the own process number into the file, for the message of whoever comes too late.
+    /// Writes the own process number into the file, for the error message of a later process.
     fn sign(&self) -> Result<(), Errno> {
         rustix::fs::ftruncate(&self.file, 0)?;
         rustix::io::pwrite(&self.file, format!("{}\n", std::process::id()).as_bytes(), 0)?;
@@ -71,10 +71,10 @@ impl Drop for Lock {
 fn check(found: &Stat) -> Result<(), Closed> {
     let own = rustix::process::geteuid().as_raw();
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_nlink > 1 {
-        return Err(Closed::Lock { found: "it is not an ordinary file with one name" });
+        return Err(Closed::Lock { found: "no regular file with one link" });
     }
     if found.st_uid != own {
-        return Err(Closed::Lock { found: "it belongs to another user" });
+        return Err(Closed::Lock { found: "a file of another user" });
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ impl Openers {
         Openers { mode, group: None, users: Vec::new(), groups: Vec::new() }
     }
 
-    /// Those who have to be named, without the owner and root, who need not be.
+    /// Returns the users and groups for the access list, without the owner and root.
     fn named(&self) -> (Vec<u32>, Vec<u32>) {
         let own = rustix::process::geteuid().as_raw();
         let sorted = |mut ids: Vec<u32>| {
@@ -90,7 +90,7 @@ impl Openers {
     }
 
     /// The first folder above the socket that lets only its owner or group through, if there is
-    /// anybody else who is to come.
+    /// any other user who may connect.
     pub(super) fn blocked_by(&self, socket: &Path) -> Option<(PathBuf, u32)> {
         let (users, groups) = self.named();
         if users.is_empty() && groups.is_empty() && self.mode & 0o006 == 0 {

@@ -13,7 +13,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many connections a second, and at once.
+    /// Allows this number of connections per second, and as many at once.
     pub fn new(per_second: u32) -> Pace {
         Pace { per_second, users: HashMap::new() }
     }
@@ -34,8 +34,8 @@ impl Pace {
         admitted
     }
 
-    /// Forgets whoever has all its tokens. Where nobody has, as many users came within a second:
-    /// then all of them begin anew, so that what is remembered stays bounded.
+    /// Forgets the users that have all their tokens. Where no user has, as many users came within a
+    /// second: then all of them begin anew, so that what is remembered stays bounded.
     fn forget(&mut self, now_ns: u64) {
         let most = f64::from(self.per_second);
         self.users.retain(|_, (tokens, then_ns)| filled(*tokens, *then_ns, now_ns, most) < most);

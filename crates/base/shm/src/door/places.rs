@@ -1,7 +1,8 @@
 //! Places for unfinished connections: those that are accepted, but not yet heard.
 //!
-//! The thread at the door counts them up ([`Places::take`]); whoever owns a [`ConnectionPlace`] counts it
-//! down by dropping it. Both are wait-free: a count for each user, and one for all ordinary users.
+//! The thread at the door counts them up ([`Places::take`]); the owner of a [`ConnectionPlace`]
+//! counts it down by dropping it. Both are wait-free: a count for each user, and one for all
+//! ordinary users.
 
 use super::Limits;
 use crate::atomic::{AtomicU32, Ordering};
@@ -29,7 +30,7 @@ pub(super) struct Places {
 /// Reason for which there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
-    /// This user has too many.
+    /// The user has too many unfinished connections.
     User,
     /// All users together have.
     All,

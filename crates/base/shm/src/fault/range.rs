@@ -4,8 +4,8 @@
 //! A sequence lock. The owner makes the version odd, writes the bounds, and makes it even again.
 //! The handler reads the version, the bounds, and the version again, and takes what it read only
 //! if the version was the same even number both times. It never waits: the range that it looks
-//! for is that of the mapping which the interrupted thread is using, and whoever uses a mapping
-//! keeps it, and so its range, from changing. A range that is just changing is another one.
+//! for is that of the mapping which the interrupted thread is using, and a thread that uses a
+//! mapping keeps it, and so its range, from changing. A range that is just changing is another one.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::mutant::Mutant;

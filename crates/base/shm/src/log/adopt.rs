@@ -1,9 +1,9 @@
 //! Chunks of ended threads, whose rest serves others.
 //!
-//! A thread that ends leaves its chunk open, and tells nobody. Whoever needs a chunk looks at some
-//! of those in the *register*, where each thread has a place with its latest chunk, and asks the
-//! kernel whether the holder still is ([`Process`]). A holder that is gone writes no more, so that
-//! the slots after its last whole one are free.
+//! A thread that ends leaves its chunk open, and tells no other thread. A thread that needs a chunk
+//! looks at some of those in the *register*, where each thread has a place with its latest chunk,
+//! and asks the kernel whether the holder still is ([`Process`]). A holder that is gone writes no
+//! more, so that the slots after its last whole one are free.
 //!
 //! Three parties may want the same chunk: two threads that adopt it, and the reader that closes
 //! chunks of the dead. The state word decides, in two steps:
@@ -13,8 +13,8 @@
 //!   closer:   reads the state   reads the holder: dead?   closes, if the state is the same
 //! ```
 //!
-//! Whoever closes between the steps, having seen the old holder or not, makes the second one fail;
-//! the adopter gives up. An adopter that dies between them leaves the chunk to the closer.
+//! A thread that closes between the steps, having seen the old holder or not, makes the second one
+//! fail; the adopter gives up. An adopter that dies between them leaves the chunk to the closer.
 //! Each step is wait-free.
 
 use super::{CAPACITY, Chunk, Cursor, CursorPlace, Gate, HAND, Log, State, Writer, interrupt};
@@ -154,14 +154,14 @@ impl Log {
 fn take_over(chunk: &Chunk, state: State, dead: Writer, writer: Writer) -> Option<State> {
     let step = |from: u64| {
         // Acquire: what the dead thread, and those before it, have written comes before what we
-        // will. Release: whoever sees the state sees the holder.
+        // will. Release: a thread that sees the state sees the holder.
         let next = from + HAND;
         let stepped = chunk.state.compare_exchange(from, next, Ordering::AcqRel, Ordering::Relaxed);
         stepped.ok().map(|_| next)
     };
     let begun = step(state.0)?;
     interrupt::here();
-    // Compared: between the steps it may be closed and given to somebody else.
+    // Compared: between the steps it may be closed and given to another thread.
     let (dead, writer) = (dead.pack(), writer.pack());
     chunk.holder.compare_exchange(dead, writer, Ordering::Relaxed, Ordering::Relaxed).ok()?;
     interrupt::here();

@@ -30,7 +30,7 @@ pub(super) struct Chunk {
     pub state: AtomicU64,
     /// Writer that may append, packed: the latest one that took it.
     pub holder: AtomicU64,
-    /// In which space of thread ids the holder's is; 0: unknown.
+    /// Namespace of thread ids that the holder's id belongs to; 0: unknown.
     pub space: AtomicU32,
     /// Lower half of the ticket + 1 that the header belongs to.
     pub owner: AtomicU32,
@@ -83,7 +83,7 @@ pub(super) struct State(pub u64);
 
 /// Set in a state while a thread may append.
 pub(super) const OPEN: u64 = 1;
-/// One step of taking a chunk over; an odd number of them: somebody is at it.
+/// One step of taking a chunk over; an odd number of steps: a thread is taking it over now.
 pub(super) const HAND: u64 = 2;
 const HANDS: u64 = 0xfffe;
 const TICKET_BITS: u32 = 16;

@@ -45,7 +45,7 @@ impl CursorPlace {
     /// Slot that counts the entries since no room was found.
     const NO_ROOM: u32 = 1 << 20;
 
-    /// So many slots further on.
+    /// Returns the place this number of slots further on.
     pub(super) fn after(self, slots: u32) -> CursorPlace {
         CursorPlace(self.0 + u64::from(slots))
     }
@@ -124,7 +124,7 @@ impl Cursor {
         self.replace(full, next)
     }
 
-    /// Says that no room was found. Returns the latest chunk.
+    /// Records that no room was found. Returns the latest chunk.
     pub(super) fn no_room(&self) -> u32 {
         let place = self.place();
         self.replace(place, CursorPlace::new(place.lap(), place.chunk(), CursorPlace::NO_ROOM));

@@ -14,7 +14,7 @@
 //! waits. A thread that dies inside keeps the closer out for good.
 //!
 //! The memory is mapped again where it was, by making what stayed longer: for that the kernel needs
-//! no descriptor, and takes no place that somebody else has taken meanwhile. Where somebody has,
+//! no descriptor, and takes no place that another mapping has taken meanwhile. Where one has,
 //! the log stays shut, and all that needs a new chunk is lost, which is counted.
 
 use crate::atomic::{AtomicU32, Ordering, fence};
@@ -65,7 +65,7 @@ impl Gate {
         is_first
     }
 
-    /// Returns true if nobody is inside, after it was shut.
+    /// Returns true if no thread is inside, after it was shut.
     pub fn is_empty(&self) -> bool {
         // Acquire: pairs with the release of `leave`.
         self.inside.load(Ordering::Acquire) == 0
@@ -94,7 +94,7 @@ mod real {
     type Piece = (u32, u32);
 
     impl Log {
-        /// Makes a call while only the chunks of this process image are mapped, if nobody is
+        /// Makes a call while only the chunks of this process image are mapped, if no thread is
         /// looking for a chunk. The memory that is mapped afterwards is not locked.
         pub fn without_unused<T>(&self, process: u32, call: impl FnOnce() -> T) -> T {
             let Some(gate) = self.process.map(|process| process.gate) else { return call() };
@@ -115,7 +115,7 @@ mod real {
             result
         }
 
-        /// The runs of chunks that somebody of the process writes, with the head's.
+        /// The runs of chunks that a thread of the process writes, with the head's.
         fn used_pieces<'a>(&self, process: u32, into: &'a mut [Piece; PIECES]) -> &'a [Piece] {
             into[0] = (0, AREA_CHUNKS);
             let mut last = 0;
@@ -153,7 +153,7 @@ mod real {
         }
 
         fn unmap(&self, from: u32, to: u32) {
-            // SAFETY: chunks of our mapping that nobody of this process has, and that nobody takes
+            // SAFETY: chunks of our mapping that no thread of this process has, and that none takes
             // while the gate is shut. That it fails does not matter.
             let _ = unsafe { rustix::mm::munmap(self.place(from), bytes(from, to)) };
         }
@@ -184,7 +184,7 @@ mod real {
         (to - from) as usize * CHUNK_BYTES
     }
 
-    /// Waits until nobody is inside; false if somebody stays.
+    /// Waits until no thread is inside; false if one stays.
     fn wait_until_empty(gate: &Gate) -> bool {
         const STEP: Duration = Duration::from_micros(100);
         for _ in 0..PATIENCE.as_micros() / STEP.as_micros() {
@@ -192,7 +192,7 @@ mod real {
             if inside == 0 {
                 return true;
             }
-            // Nobody wakes: whoever goes out has no time for it.
+            // No wake-up: a thread that leaves has no time for it.
             crate::futex::wait(gate.inside, inside, Some(STEP));
         }
         gate.is_empty()

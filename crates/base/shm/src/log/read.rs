@@ -98,7 +98,7 @@ impl Log {
             let words = slot.words();
             if kind == MARK {
                 let Mark { writer, cursor, sequence, before } = Mark::of(words);
-                // Slots that the last thread did not finish before it ended are nobody's loss.
+                // Slots that the last thread did not finish before it ended are no loss.
                 missing = 0;
                 segments.push(Copy { writer, cursor, sequence, before, ..Copy::default() });
                 continue;
@@ -133,7 +133,7 @@ impl Log {
         let mut closed = 0;
         for number in self.numbers() {
             let chunk = self.chunk(number);
-            // Acquire: pairs with the release of whoever adopted it.
+            // Acquire: pairs with the release of the thread that adopted it.
             let state = chunk.state.load(Ordering::Acquire);
             // Acquire: as in `read`. Where it differs, the chunk is being claimed just now.
             let owned = chunk.owner.load(Ordering::Acquire) == State(state).owner();

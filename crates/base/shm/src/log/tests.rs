@@ -277,8 +277,8 @@ fn threads_of_another_space_are_not_asked_for() {
     assert_eq!(memory.1.taken(), 3);
 }
 
-/// One adopts a dead thread's chunk, and at one step somebody closes it as a dead one's; somebody
-/// takes it then, or `later`. Returns whether that came.
+/// Adopts a dead thread's chunk, while at one step another thread closes it as a dead thread's; a
+/// further thread takes it then, or `later`. Returns true if that step came.
 fn close_at(step: i64, later: bool) -> bool {
     let memory = memory(1, Keep::Last);
     let log = memory.1;

@@ -23,9 +23,9 @@ const BAR: f64 = 40.0;
 pub(super) enum Verdict {
     /// The program is within the tolerance.
     Good,
-    /// It is not.
+    /// The budget is not good.
     Bad,
-    /// They do not tell.
+    /// The runs do not decide it.
     Open,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     run_ns: Vec<u64>,
-    /// Each by the run alone of its round.
+    /// Ratio of each run to the run alone of its round.
     ratios: Vec<f64>,
 }
 
@@ -74,7 +74,7 @@ struct Row<'a> {
 }
 
 impl Point {
-    /// Not tried yet.
+    /// A budget that was not tried yet.
     pub(super) fn new(amount: Amount) -> Point {
         Point { amount, runs: Runs::default(), stopped_ns: 0 }
     }
@@ -96,7 +96,7 @@ impl Runs {
         median(&self.ratios)
     }
 
-    /// From where to where the median of the ratios is, each with a risk of [`RISK`].
+    /// Bounds of the median of the ratios, each with a risk of [`RISK`].
     fn bounds(&self) -> Option<(f64, f64)> {
         let mut sorted = self.ratios.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -148,7 +148,7 @@ impl Curve {
         1.0 + self.tolerance
     }
 
-    /// Of the budget that is tried last.
+    /// Verdict of the budget that is tried last.
     pub(super) fn verdict(&self) -> Verdict {
         self.budgets.last().map_or(Verdict::Open, |point| point.runs.verdict(self.limit()))
     }
@@ -241,8 +241,8 @@ impl Curve {
         let high = |runs: &Runs| runs.bounds().map_or(f64::NAN, |(_, high)| high);
         match (self.found(), self.budgets.last()) {
             _ if self.is_refused() => format!(
-                "Refused: beside the hogs the program takes {open:.3} times as long as alone. What \
-                 differs between these runs is something else than the hogs."
+                "Refused: beside the hogs the program takes {open:.3} times as long as alone. \
+                 These runs differ by something else than the hogs."
             ),
             (Some(_), _) if self.open.verdict(self.limit()) == Verdict::Good => format!(
                 "No budget is needed: beside the hogs the program takes {open:.3} times as long as \
@@ -255,7 +255,7 @@ impl Curve {
                 point.runs.slowdown(),
                 high(&point.runs)
             ),
-            _ => format!("Of none of the budgets is it known that it is within {tolerance} %."),
+            _ => format!("None of the budgets is known to be within {tolerance} %."),
         }
     }
 
@@ -284,8 +284,8 @@ impl Curve {
         for point in &self.budgets {
             if point.runs.verdict(self.limit()) == Verdict::Open {
                 marks.push(format!(
-                    "whether {} is within the tolerance is open after {} rounds; a smaller budget \
-                     was tried",
+                    "budget {}: undecided after {} rounds whether within the tolerance; a smaller \
+                     one was tried",
                     point.amount,
                     point.runs.ratios.len()
                 ));
@@ -298,8 +298,8 @@ impl Curve {
         };
         if let Some(point) = self.budgets.iter().find(is_worse) {
             marks.push(format!(
-                "with {} the program is slower than without a budget: other programs that have \
-                 to leave the stopped cores want its own; end them, or give it a real-time \
+                "with {} the program is slower than without a budget: other programs that have to \
+                 leave the stopped cores compete for its core; end them, or give it a real-time \
                  priority, as in -- chrt -f 10 PROGRAM",
                 point.amount
             ));

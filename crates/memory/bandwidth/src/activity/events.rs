@@ -45,7 +45,7 @@ pub struct Recording {
     word: u64,
 }
 
-/// A recording that somebody is about to wait for.
+/// A recording that a thread is about to wait for.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     entry: u16,
@@ -62,7 +62,7 @@ impl Seen {
 }
 
 impl Events {
-    /// No events.
+    /// Creates the table without events.
     #[cfg(not(loom))]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Events {
@@ -71,7 +71,7 @@ impl Events {
         Events { entries }
     }
 
-    /// No events.
+    /// Creates the table without events.
     #[cfg(loom)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Events {
@@ -102,7 +102,7 @@ impl Events {
         })
     }
 
-    /// The program is about to record an event. `moment` must be one that nobody else has
+    /// The program is about to record an event. `moment` must be one that no other recording has
     /// ([`super::Activity::mark`]). None when the event tells nothing.
     pub fn begin(&self, handle: u64, moment: Moment) -> Option<Recording> {
         let entry = self.find_or_add(handle)?;
@@ -133,7 +133,7 @@ impl Events {
         let _ = word.compare_exchange(recording.word, next, yes, no);
     }
 
-    /// Returns the recording that an event stands for, before somebody waits for the event.
+    /// Returns the recording that an event stands for, before a thread waits for the event.
     pub fn see(&self, handle: u64) -> Option<Seen> {
         let entry = self.find(handle)?;
         let word = self.entries[entry].word.load(Ordering::SeqCst);
@@ -147,7 +147,8 @@ impl Events {
             && entry.handle.load(Ordering::SeqCst) == seen.handle
     }
 
-    /// From here on the event tells nothing: others record it as well.
+    /// Marks the event as shared: other processes record it as well, so it tells nothing from here
+    /// on.
     pub fn share(&self, handle: u64) {
         if let Some(entry) = self.find_or_add(handle) {
             self.entries[entry].word.store(SHARED, Ordering::SeqCst);

@@ -1,10 +1,10 @@
 //! The control thread: lets holders in, and sees them off.
 //!
 //! It sleeps in one epoll set on the door, on every connection that has not said hello yet, on a
-//! descriptor of every holder's process, and on a bell that whoever finds nonsense rings. A
-//! connection is for one question and one answer; that of a holder stays open until its slot is
-//! freed, and tells it so by its end. Nothing here waits for a peer: what does not fit a socket's
-//! buffer is not sent.
+//! descriptor of every holder's process, and on a bell that a thread rings which finds an
+//! impossible value. A connection is for one question and one answer; that of a holder stays open
+//! until its slot is freed, and tells it so by its end. Nothing here waits for a peer: what does
+//! not fit a socket's buffer is not sent.
 
 use super::access::allows;
 use super::entries::Guest;
@@ -42,7 +42,7 @@ pub(super) struct Control {
     pending: HashMap<u64, Pending>,
 }
 
-/// Somebody who may hold the lock but has not said hello.
+/// A client that may hold the lock but has not sent its hello.
 struct Pending {
     socket: OwnedFd,
     peer: Peer,
@@ -103,7 +103,7 @@ impl Control {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(id), flags)
     }
 
-    /// Until the next thing that no descriptor will announce.
+    /// Returns the time until the next event that no descriptor will announce.
     fn timeout(&self) -> Option<Timespec> {
         let hello = self.pending.values().map(|pending| pending.since_ns + HELLO_NS).min();
         let wait_ns = hello?.saturating_sub(monotonic_ns()).clamp(1000, 999_999_999);
@@ -180,7 +180,7 @@ impl Control {
         }
     }
 
-    /// Makes somebody a holder.
+    /// Makes a client a holder.
     fn add(&mut self, socket: &OwnedFd, guest: Guest) -> Result<(), Refusal> {
         let (id, uid) = (guest.id, guest.peer.uid);
         let shared = self.shared.clone();
@@ -262,7 +262,7 @@ fn attend(config: &Config, door: ServiceSocket, shared: Arc<Shared>) -> Result<A
 
 fn refuse(shared: &Shared, socket: BorrowedFd<'_>, refusal: Refusal) {
     shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-    // Whoever does not read it learns nothing.
+    // A client that does not read it learns nothing.
     let _ = send(socket, Welcome::Refused(refusal), &[]);
 }
 

@@ -1,4 +1,4 @@
-//! Whose slot is whose.
+//! Owners of the slots.
 
 use super::table::Table;
 use crate::Error;
@@ -154,7 +154,7 @@ impl Entries {
         status.collect()
     }
 
-    /// Frees the slots that their holders have closed. Done when somebody looks, since a closed
+    /// Frees the slots that their holders have closed. Done when a thread looks, since a closed
     /// slot costs nothing until it is needed.
     fn collect_closed(&mut self, table: &Table) {
         self.free_where(table, |_, said| said == Said::Closed);

@@ -22,9 +22,9 @@ const CELL_BYTES: usize = size_of::<Cell>();
 #[derive(Debug)]
 pub(crate) struct Table {
     base: NonNull<u8>,
-    /// No slot from this one on has ever had a holder.
+    /// First slot from which on no slot has ever had a holder.
     used: AtomicUsize,
-    /// One bit for each slot in which nonsense was found.
+    /// One bit for each slot in which an impossible value was found.
     suspects: [AtomicU64; WORDS],
 }
 
@@ -92,7 +92,7 @@ impl Table {
         self.forget_suspicion(slot);
     }
 
-    /// Returns true if somebody holds the lock. `on_nonsense` is called once for each holder that
+    /// Returns true if a holder has the lock. `on_nonsense` is called once for each holder that
     /// is found to have written nonsense.
     #[inline]
     pub(crate) fn is_held(&self, on_nonsense: impl Fn()) -> bool {
@@ -161,7 +161,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: the region is this table's own, and nobody has a reference into it any more.
+        // SAFETY: the region is this table's own, and no code has a reference into it any more.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), MOST * PAGE_BYTES) };
     }
 }

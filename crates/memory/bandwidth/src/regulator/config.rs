@@ -13,7 +13,7 @@ pub const PERIODS: std::ops::RangeInclusive<Duration> =
 /// Range of the intervals at which a thread may look by itself.
 pub const LOOKS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(5)..=Duration::from_millis(1);
-/// The `SCHED_FIFO` priority of the watchdog and of the thread that notices deaths, unless the
+/// The `SCHED_FIFO` priority of the watchdog and of the control thread, unless the
 /// threads of the cores have it: both run for microseconds, and a device's thread that is more
 /// urgent and never sleeps would keep them from their core.
 const GUARDS: u8 = 98;
@@ -46,12 +46,12 @@ pub enum Budget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attention {
-    /// Whoever takes the lock wakes it, unless it lingers. Costs nothing while the lock is free,
-    /// and the taker a system call and a message to another core.
+    /// The program that takes the lock wakes the core's thread, unless that lingers. Costs nothing
+    /// while the lock is free, and the taker a system call and a message to another core.
     #[default]
     Bell,
-    /// It looks by itself for as long as there is a holder. Costs the taker nothing, and the core
-    /// the timer's wake-ups.
+    /// The core's thread looks at intervals for as long as there is a holder. Costs the taker
+    /// nothing, and the core the timer's wake-ups.
     Look,
 }
 
@@ -82,11 +82,11 @@ pub struct Config {
     /// The processes whose threads are managed.
     pub managed: Vec<Managed>,
     /// The `SCHED_FIFO` priority of the threads that stop the cores, 1 to 98: what is more urgent
-    /// runs on a stopped core too. The watchdog and the thread that notices deaths, which run on
+    /// runs on a stopped core too. The watchdog and the control thread, which run on
     /// the other cores for microseconds at a time, have 98, or 99 if this is 98.
     pub priority: u8,
-    /// After a release a core's thread looks so long by itself whether the lock is taken again,
-    /// which then costs its taker no wake-up.
+    /// Time after a release for which a core's thread looks by itself whether the lock is taken
+    /// again, which then costs its taker no wake-up.
     pub linger: Duration,
     /// Way in which it learns after that time that the lock is taken.
     pub attention: Attention,
@@ -96,8 +96,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// With these cores and this budget: a period of 1 ms, priority 1, and the rest as in the
-    /// types' own defaults.
+    /// Creates a configuration with these cores and this budget: a period of 1 ms, priority 1, and
+    /// the rest as in the types' own defaults.
     pub fn new(cores: Vec<usize>, budget: Budget) -> Config {
         Config {
             holders: holders::Config::default(),
@@ -113,7 +113,7 @@ impl Config {
         }
     }
 
-    /// The priority of the watchdog and of the thread that notices deaths.
+    /// The priority of the watchdog and of the control thread.
     pub(super) fn guard_priority(&self) -> u8 {
         GUARDS.max(self.priority + 1)
     }
@@ -136,7 +136,7 @@ impl Config {
             return refuse("rho", rho.to_string(), "0 to 1000");
         }
         if self.rho.is_some() && self.managed.is_empty() {
-            return refuse("fair", "nobody to manage".into(), "a program, process or group");
+            return refuse("fair", "no managed threads".into(), "a program, process or group");
         }
         if !(1..=98).contains(&self.priority) {
             return refuse("priority", self.priority.to_string(), "1 to 98");
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(period, "period: found 99µs, expected 100us to 1s");
         assert!(refused(|config| config.budget = Budget::Share(1.5)).contains("found 150 %"));
         assert!(refused(|config| config.rho = Some(-1.0)).contains("rho: found -1"));
-        assert!(refused(|config| config.rho = Some(1.0)).contains("nobody to manage"));
+        assert!(refused(|config| config.rho = Some(1.0)).contains("no managed threads"));
         assert!(refused(|config| config.priority = 99).contains("priority: found 99"));
         let look = refused(|config| config.look = Duration::from_micros(4));
         assert_eq!(look, "look: found 4µs, expected 5us to 1ms");

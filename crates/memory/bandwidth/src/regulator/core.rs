@@ -18,7 +18,7 @@
 //! as long as there is a holder ([`Attention::Look`]).
 //!
 //! While it keeps the core the thread reads the processor's counter, the holders' cells and its
-//! orders, all of which stay in its cache until somebody writes them, and pauses. It is a
+//! orders, all of which stay in its cache until another core writes them, and pauses. It is a
 //! `SCHED_FIFO` thread, so that nothing ordinary runs there; what is more urgent does. That it did
 //! not have the core it knows from the counter: two readings that are far apart.
 //!
@@ -49,14 +49,14 @@ const AWAY_NS: u64 = 20_000;
 /// An order of the watchdog: end the stop.
 const LEAVE: u32 = 1;
 
-/// State of a core's thread. The thread and the watchdog write it; anybody reads.
+/// State of a core's thread. The thread and the watchdog write it; any thread may read it.
 #[derive(Default)]
 pub(super) struct Log {
     /// The thread, 0 before it runs.
     pub thread: AtomicI32,
     /// Time at which the present stop began, on `CLOCK_MONOTONIC`; 0 outside of a stop.
     pub stopped_since_ns: AtomicU64,
-    /// It is not asleep on the bell.
+    /// Nonzero while the thread is not asleep on the bell.
     pub busy: AtomicU32,
     /// Order of the watchdog; the thread resets it.
     pub order: AtomicU32,
@@ -70,7 +70,7 @@ pub(super) struct Log {
     pub missed: AtomicU64,
     /// Wake-ups, and ends of stops, that were later than [`LATE_PART`] of a period.
     pub late: AtomicU64,
-    /// For how long of its stops something else had the core.
+    /// Time of its stops for which another thread had the core.
     pub away_ns: AtomicU64,
     pub periods: AtomicU64,
     pub stops: AtomicU64,
@@ -80,10 +80,10 @@ pub(super) struct Log {
     pub rescued: AtomicU64,
     /// Periods that could not be counted.
     pub failed: AtomicU64,
-    /// From the taking of the lock, as its holder says, to this thread: awake, and about to begin
-    /// a period.
+    /// Delay from the taking of the lock, as its holder states it, until this thread is awake and
+    /// about to begin a period.
     pub effect: Delays,
-    /// From the spending of the budget to this thread.
+    /// Delay from the spending of the budget until this thread is awake.
     pub wake_up: Delays,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// For the calling thread, which is on the core.
+    /// Creates the state for the calling thread, which is on the core.
     pub(super) fn new(
         config: &Config,
         index: usize,
@@ -291,7 +291,7 @@ impl Core {
     }
 }
 
-/// For how much of a stop something else had the core, in ticks.
+/// Time of a stop for which another thread had the core, in ticks.
 struct Away {
     last: u64,
     most: u64,

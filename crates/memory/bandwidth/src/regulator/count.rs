@@ -26,11 +26,11 @@ use switches::Switches;
 /// Outcome of a budget, up to the end of its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BudgetOutcome {
-    /// It was enough.
+    /// The budget was enough.
     Within,
-    /// It was spent.
+    /// The budget was spent.
     Spent {
-        /// By this thread, if that is known; 0 is an idle core.
+        /// The thread that spent it, if that is known; 0 is an idle core.
         cause: Option<i32>,
         /// Time at which it was spent, on `CLOCK_MONOTONIC`, as the kernel or the clock says.
         at_ns: u64,

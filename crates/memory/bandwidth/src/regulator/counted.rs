@@ -10,9 +10,9 @@ use serde::Serialize;
 pub enum SoftwareEvent {
     /// Faults of pages: for programs that take fresh memory, a page that is zeroed.
     PageFaults,
-    /// Those that needed no disk.
+    /// Page faults that needed no disk.
     MinorFaults,
-    /// Those that did.
+    /// Page faults that needed the disk.
     MajorFaults,
     /// Changes of thread.
     ContextSwitches,
@@ -23,7 +23,7 @@ impl SoftwareEvent {
     pub const ALL: [SoftwareEvent; 4] =
         [Self::PageFaults, Self::MinorFaults, Self::MajorFaults, Self::ContextSwitches];
 
-    /// As `perf` calls it.
+    /// Returns the name that `perf` uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::PageFaults => "page-faults",

@@ -27,10 +27,10 @@ pub(super) use user::UserRule;
 use std::time::Duration;
 
 /// Interface by which the thread of a core informs a throttle-fair scheduler. Called on that core,
-/// at its thread's real-time priority: no call may wait for anybody.
+/// at its thread's real-time priority: no call may wait for another thread.
 pub trait Fairness: Send {
-    /// The core was stopped so long because of this thread; None if nobody knows of which, 0 if it
-    /// was idle.
+    /// Books the time for which the core was stopped because of this thread; None if the thread is
+    /// not known, 0 if the core was idle.
     fn charge(&mut self, core: usize, thread: Option<i32>, stopped: Duration);
     /// A period begins.
     fn period(&mut self, core: usize);

@@ -34,7 +34,7 @@ pub enum Error {
     /// A counter counts, but not what it is said to.
     #[error(
         "{event} on core {core} counted {counted} for a copy of {copied_lines} cache lines, \
-         expected {} to {}: the counter is not to be trusted",
+         expected {} to {}: the counter is unreliable",
         copied_lines / 2,
         copied_lines * 4
     )]
@@ -56,10 +56,11 @@ pub enum Error {
 fn grant(reason: &io::Error) -> &'static str {
     match reason.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            "; counting all of a core takes root, CAP_PERFMON, or kernel.perf_event_paranoid <= 0"
+            "; counting all events of a core needs root, CAP_PERFMON, or \
+             kernel.perf_event_paranoid <= 0"
         }
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
-            "; this machine (a virtual one?) has no such counter"
+            "; this machine has no such counter, as is common in virtual machines"
         }
         _ => "",
     }

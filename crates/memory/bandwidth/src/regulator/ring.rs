@@ -36,7 +36,7 @@ pub(super) enum Record {
     /// A thread came to the core.
     On {
         thread: i32,
-        /// From whom it has the core.
+        /// The thread that had the core before.
         before: i32,
     },
     /// Records are missing here.
@@ -57,7 +57,7 @@ pub(super) fn open(mut attributes: Attributes, core: usize) -> io::Result<OwnedF
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call gave a new descriptor that nobody else knows.
+    // SAFETY: the call gave a new descriptor that no other code knows.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Ring {
 }
 
 // SAFETY: the mapping is shared with the kernel only, stays until the drop, and is used by
-// whoever has the value.
+// the owner of the value.
 unsafe impl Send for Ring {}
 
 impl Ring {

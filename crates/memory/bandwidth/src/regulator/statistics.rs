@@ -6,7 +6,7 @@ use super::{Shared, ThreadStatistics};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 
-/// Of so many one may go wrong.
+/// Denominator of the fraction of events that may go wrong without a report.
 const RARE_PART: u64 = 100;
 
 /// Statistics of one core.
@@ -19,7 +19,7 @@ pub struct CoreStatistics {
     /// Number of its stops: one in a period, or more if the lock was given back and taken
     /// again in it.
     pub stops: u64,
-    /// For how long, in all.
+    /// Total time of its stops.
     pub stopped_ns: u64,
     /// Events that were counted in the periods; 0 for a share of time.
     pub counted: u64,
@@ -40,13 +40,13 @@ pub struct CoreStatistics {
     /// Wake-ups of the thread, and ends of its stops, that were late by more than a tenth of a
     /// period.
     pub late: u64,
-    /// For how long of the stops something else had the core: more urgent threads, interrupts, or
-    /// a hypervisor's other work.
+    /// Time of the stops for which something else had the core: threads of higher priority,
+    /// interrupts, or a hypervisor's other work.
     pub away_ns: u64,
-    /// From the taking of the lock, as its holder says, to the beginning of the first period, of
-    /// takings that found the core's thread asleep or lingering.
+    /// Delay from the taking of the lock, as its holder states it, to the beginning of the first
+    /// period, for takings that found the core's thread asleep or lingering.
     pub effect: Spread,
-    /// From the spending of a budget to the core's thread.
+    /// Delay from the spending of a budget until the core's thread is awake.
     pub wake_up: Spread,
 }
 
@@ -61,7 +61,7 @@ pub struct Statistics {
     pub effect: Spread,
     /// All cores' delays until the core's thread is awake after a budget was spent.
     pub wake_up: Spread,
-    /// Those who may hold the lock now.
+    /// Programs that may hold the lock now.
     pub holders: usize,
     /// Number of times that they have taken it, as they say.
     pub acquisitions: u64,
@@ -73,10 +73,10 @@ pub struct Statistics {
     pub watchdog: Spread,
     /// See there.
     pub watchdog_late: u64,
-    /// Number of times that the thread that notices deaths did not answer, so that the lock counted
-    /// as free.
+    /// Number of times that the control thread, which detects the death of holders, did not answer,
+    /// so that the lock counted as free.
     pub suspensions: u64,
-    /// For how long, in all.
+    /// Total time of these suspensions.
     pub suspended_ns: u64,
 }
 
@@ -92,7 +92,7 @@ pub enum Loss {
         demotions: u64,
         /// Periods without regulation, those included in which its thread did not have the core.
         missed: u64,
-        /// It has not been given back.
+        /// True if the priority has not been given back.
         is_ordinary: bool,
     },
     /// The kernel refused to count on a core.
@@ -102,11 +102,11 @@ pub enum Loss {
         /// Periods without a count.
         failed: u64,
     },
-    /// The thread that notices deaths did not answer.
+    /// The control thread, which detects the death of holders, did not answer.
     Suspension {
         /// Number of times.
         suspensions: u64,
-        /// For how long, in all.
+        /// Total time, in nanoseconds.
         suspended_ns: u64,
     },
 }
@@ -115,11 +115,11 @@ impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Loss::Priority { core, demotions, missed, is_ordinary } => {
-                let now = if *is_ordinary { "does not have it back" } else { "has it back" };
+                let now = if *is_ordinary { "not given back yet" } else { "given back since" };
                 write!(
                     f,
-                    "core {core}: its thread did not leave a stop and lost its priority, \
-                     {demotions} times; it {now}; {missed} periods were not regulated"
+                    "core {core}: the core's thread did not leave a stop and lost its real-time \
+                     priority {demotions} times ({now}); {missed} periods were not regulated"
                 )
             }
             Loss::Count { core, failed } => {
@@ -127,8 +127,8 @@ impl std::fmt::Display for Loss {
             }
             Loss::Suspension { suspensions, suspended_ns } => write!(
                 f,
-                "the thread that notices deaths did not answer, {suspensions} times: the lock \
-                 counted as free for {:.1} ms",
+                "the control thread, which detects the death of holders, did not answer \
+                 {suspensions} times: the lock counted as free for {:.1} ms",
                 *suspended_ns as f64 / 1e6
             ),
         }
@@ -173,14 +173,14 @@ impl Statistics {
     }
 
     /// Returns, in words, the causes that kept the regulator's threads from their cores: a more
-    /// urgent thread or a hypervisor. Rare cases (one period of a hundred) are left out: nobody has
-    /// a core for himself.
+    /// urgent thread or a hypervisor. Rare cases (one period of a hundred) are left out: no thread
+    /// has a core for itself.
     pub fn hindrances(&self) -> Vec<String> {
         let mut said: Vec<_> = self.cores.iter().filter_map(CoreStatistics::hindrance).collect();
         if self.watchdog_late > self.watchdog.count / RARE_PART {
             said.push(format!(
-                "the watchdog came late, {} of {} times, by up to {:.1} ms: something more urgent, \
-                 or a hypervisor, has the cores that are not regulated",
+                "the watchdog was late {} of {} times, by up to {:.1} ms: threads of higher \
+                 priority, or a hypervisor, occupy the cores that are not regulated",
                 self.watchdog_late,
                 self.watchdog.count,
                 self.watchdog.longest_ns as f64 / 1e6
@@ -211,9 +211,9 @@ impl CoreStatistics {
             missed > all / RARE_PART || late > all / RARE_PART || away_ns > stopped_ns / RARE_PART;
         is_often.then(|| {
             format!(
-                "core {core}: something more urgent than the regulator, or a hypervisor, had the \
-                 core: {missed} of {all} periods missed, {late} wake-ups late, {:.1} of {:.1} ms of \
-                 its stops",
+                "core {core}: threads of higher priority than the regulator, or a hypervisor, \
+                 occupied the core: {missed} of {all} periods missed, {late} wake-ups late, {:.1} \
+                 of {:.1} ms of its stops lost",
                 away_ns as f64 / 1e6,
                 stopped_ns as f64 / 1e6
             )
@@ -267,7 +267,7 @@ mod tests {
         });
         let said = Loss::Priority { core: 3, demotions: 2, missed: 500, is_ordinary: true };
         assert_eq!(taken.losses().collect::<Vec<_>>(), std::slice::from_ref(&said));
-        assert!(said.to_string().contains("does not have it back"), "{said}");
+        assert!(said.to_string().contains("not given back yet"), "{said}");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         for (counter, rare) in cases {
             let said = |number| of(|log| counter(log).store(number, Ordering::Relaxed)).hindrance();
             assert_eq!(said(rare), None);
-            assert!(said(rare + 1).unwrap().contains("core 3: something more urgent"));
+            assert!(said(rare + 1).unwrap().contains("core 3: threads of higher priority"));
         }
     }
 }

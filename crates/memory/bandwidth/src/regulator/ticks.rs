@@ -54,7 +54,7 @@ impl Ticks {
         self.now().saturating_add(self.of(ns))
     }
 
-    /// So many nanoseconds as a difference of the counter.
+    /// Returns this number of nanoseconds as a difference of the counter.
     pub(super) fn of(&self, ns: u64) -> u64 {
         (ns as f64 * self.per_ns) as u64
     }

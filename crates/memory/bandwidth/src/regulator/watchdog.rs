@@ -6,14 +6,14 @@
 //! there three looks later although it had the core for two periods meanwhile, its priority is
 //! taken: ordinary threads run beside it then, and it stops nothing ([`super::core`]).
 //!
-//! A thread that did not have the core harms nobody, and gets the order when it has it again: the
-//! kernel keeps real-time threads from their cores for 50 ms of each second that they fill, and
-//! more urgent threads do for longer. A core that the hypervisor has taken looks like one that the
-//! thread has. So the priority is given back when the thread has left that stop: after a pause that
-//! doubles each time, five times, counted anew after a minute without trouble.
+//! A thread that did not have the core harms no other thread, and gets the order when it has it
+//! again: the kernel keeps real-time threads from their cores for 50 ms of each second that they
+//! fill, and more urgent threads do for longer. A core that the hypervisor has taken looks like one
+//! that the thread has. So the priority is given back when the thread has left that stop: after a
+//! pause that doubles each time, five times, counted anew after a minute without trouble.
 //!
 //! That the holders' control thread lives is the attendant's to find out (`attend`): while it does
-//! not answer, the lock counts as free, because nobody would notice that its holder has died.
+//! not answer, the lock counts as free, because the death of its holder would go unnoticed.
 
 use super::Shared;
 use super::core::Log;
@@ -24,16 +24,16 @@ use std::time::Duration;
 
 /// The shortest time between two looks.
 const LOOK: Duration = Duration::from_millis(5);
-/// It goes on looking for so long after the last busy look, so that short holds one after the other
-/// do not wake it each time.
+/// Time for which the watchdog goes on looking after the last busy look, so that short holds one
+/// after the other do not wake it each time.
 const IDLE: Duration = Duration::from_secs(1);
 /// Looks at a stop after the order, until it counts as ignored.
 const PATIENCE: u32 = 3;
-/// Until a priority that was taken is given back, the first time.
+/// Time until a priority that was taken is given back, the first time.
 const PAUSE_NS: u64 = 100_000_000;
 /// Largest number of times in a row that it is given back.
 const MOST: u32 = 5;
-/// After so long without trouble it is not in a row any more.
+/// Time without trouble after which the count of times in a row begins anew.
 const CALM_NS: u64 = 60_000_000_000;
 
 /// Decision about a core's thread.
@@ -110,8 +110,8 @@ impl Looks {
 }
 
 impl Guard {
-    /// Of a thread that has been in a stop since then, 0 for none; `ran_ns` says what it has had of
-    /// its core.
+    /// Judges a thread that has been in a stop since `since_ns`, 0 for none; `ran_ns` returns the
+    /// time that it has had of its core.
     fn judge(
         &mut self,
         since_ns: u64,
@@ -179,7 +179,7 @@ fn act(log: &Log, verdict: Verdict, priority: u8) {
     }
 }
 
-/// For how long a thread of this process has had a core, in nanoseconds; 0 if it has ended.
+/// Returns the processor time of a thread of this process, in nanoseconds; 0 if it has ended.
 fn cpu_time_ns(thread: i32) -> u64 {
     // As the kernel makes a clock of a thread: its number, negated, above three bits that say so.
     let clock = (!thread) << 3 | 6;

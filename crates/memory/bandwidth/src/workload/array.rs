@@ -79,7 +79,7 @@ impl Array {
     }
 }
 
-/// Tells the kernel something of all pages that lie inside of some memory.
+/// Gives the kernel an advice about all pages that lie completely inside of some memory.
 fn advise<T>(memory: &mut [T], advice: Advice) {
     let start = memory.as_mut_ptr().addr();
     let end = start + size_of_val(memory);

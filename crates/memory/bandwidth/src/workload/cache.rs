@@ -23,7 +23,7 @@ pub struct Caches {
 /// Size of a hog's array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Size {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
     /// Half of the L1 data cache: no traffic at all.
     HalfL1d,
@@ -36,7 +36,7 @@ pub enum Size {
 }
 
 impl Caches {
-    /// Those of a core.
+    /// Returns the caches of a core.
     ///
     /// # Errors
     /// [`Error::Cache`] where the kernel does not say.
@@ -80,7 +80,7 @@ impl Caches {
 }
 
 impl Size {
-    /// In bytes, on a core.
+    /// Returns the size on a core, in bytes.
     ///
     /// # Errors
     /// As [`Caches::of`], for a size by cache.

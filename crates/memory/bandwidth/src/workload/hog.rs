@@ -56,7 +56,7 @@ impl Hog {
                 Err(error) => drop(tell.send(Err(error))),
             }
         })?;
-        let died = || Error::Thread(std::io::Error::other("it died at its start"));
+        let died = || Error::Thread(std::io::Error::other("the thread ended during its start"));
         let thread_id = told.recv().map_err(|_| died())??;
         Ok(Hog { shared, core, array_bytes, thread_id, thread: Some(thread) })
     }

@@ -76,7 +76,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// With the part's own work.
+    /// Terms of a chain, with the part's own work.
     pub(super) fn of(view: &View, index: usize) -> Terms {
         let part = &view.parts[index];
         let mut terms = Terms { terms: Vec::new() };

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-/// No such value.
+/// Mark of a value that does not exist.
 pub(crate) const NONE: u64 = u64::MAX;
 
 /// The value, if it exists.
@@ -59,7 +59,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// For a system of so many parts.
+    /// Budget for a system of so many parts.
     pub(crate) fn new(parts: usize) -> Budget {
         Budget { left: Cell::new((1 << 18) + (parts as u64).saturating_mul(1 << 13)) }
     }

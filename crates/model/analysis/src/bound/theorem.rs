@@ -26,7 +26,7 @@ pub(super) struct Theorem {
     pub handling: Vec<u64>,
     /// `R` of each part.
     pub response: Vec<u64>,
-    /// By accelerator and user: whether the users above leave nothing.
+    /// True, by accelerator and user, if the users above leave nothing.
     overloaded: Vec<bool>,
     interference: Vec<(Period, u64)>,
     requests: Vec<(Period, u64)>,

@@ -21,7 +21,7 @@
 //! - **Hybrid.** The interference of one chain with all requests of a job is at most the sum over
 //!   the requests' handling times, and at most what it does in the whole response time: the
 //!   smaller of the two for each chain, not of the sums. The window begins with the first request,
-//!   since what the accelerator did before it delays nobody. ([`Tight::own_handling`])
+//!   since what the accelerator did before it delays no chain. ([`Tight::own_handling`])
 //! - **Who waits does not interfere.** While a chain waits for a lower-priority callback to give up
 //!   its executor, it has no request of its own on the way, and so delays none of that callback's.
 //!   From the moment at which the wait begins, what is left of them is handled beside the other
@@ -58,7 +58,7 @@ pub(super) struct Tight {
     fine: bool,
     /// True if the bound of the present chain has changed.
     changed: bool,
-    /// By chain: the chains whose bounds contain something of it, as bits.
+    /// Chains whose bounds contain something of a chain, as bits, by chain.
     dependents: Vec<u64>,
     /// The chains that must be bounded again, as bits.
     dirty: Vec<u64>,
@@ -79,11 +79,11 @@ pub(super) struct Tight {
     /// `H*` and the same without interference.
     pub handling: Vec<u64>,
     handling_alone: Vec<u64>,
-    /// Each chain's `F` came from its own bound.
+    /// True for each chain whose `F` came from its own bound.
     bounded: Vec<bool>,
     /// Chains that blocking may not be counted by, since they have no guarantee.
     pub uncounted: Vec<bool>,
-    /// By accelerator, the segments of each bucket in a row, the longest first. For the fine pass.
+    /// Segments of each bucket in a row, the longest first, by accelerator. For the fine pass.
     by_demand: Vec<Vec<usize>>,
     users: Vec<UserWork>,
     user_segments: Vec<Source>,
@@ -231,7 +231,7 @@ impl Tight {
             for &other in &view.others[part.hp.start..part.hpp.end] {
                 add(view.parts[other].chain, part.chain);
             }
-            // Whoever delays the requests of a callback that may hold the executor.
+            // The chains that delay the requests of a callback that may hold the executor.
             for lower in view.others[part.lp.clone()].iter().map(|&lower| &view.parts[lower]) {
                 for segment in &view.segments[lower.segments.clone()] {
                     let above = view.users_above(segment.accelerator, lower.chain);

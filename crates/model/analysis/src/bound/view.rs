@@ -14,13 +14,13 @@ pub(super) struct View {
     pub parts: Vec<PartView>,
     pub callbacks: Vec<CallbackView>,
     pub segments: Vec<SegmentView>,
-    /// By accelerator, the highest priority first.
+    /// Users by accelerator, the highest priority first.
     pub users: Vec<Vec<User>>,
-    /// By accelerator: how many users the accelerators before it have.
+    /// Number of users that the accelerators before it have, by accelerator.
     pub users_before: Vec<usize>,
     /// Indices into `segments`, each user's in a row.
     pub user_segments: Vec<usize>,
-    /// By chain and accelerator: how many users have higher priority.
+    /// Number of users of higher priority, by chain and accelerator.
     above: Vec<usize>,
     /// Indices into `parts`: the ranges `hp`, `hpp` and `lp` of each part.
     pub others: Vec<usize>,
@@ -28,7 +28,7 @@ pub(super) struct View {
     pub order: Vec<usize>,
     /// The chains, the highest priority first.
     pub by_priority: Vec<usize>,
-    /// For each accelerator: whether a lower-priority request of its lowest bucket runs beside
+    /// True, for each accelerator, if a lower-priority request of its lowest bucket runs beside
     /// others.
     pub concurrent_lowest: Vec<bool>,
     pub epsilon: u64,

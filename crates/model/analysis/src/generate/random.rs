@@ -114,7 +114,7 @@ impl Draw<'_> {
     }
 
     fn accelerators(&mut self) -> Vec<Accelerator> {
-        // One is the hardest case: everybody meets there.
+        // One is the hardest case: all chains meet there.
         let count = [1, 1, 1, 2, 2, 3][self.rng.usize(..6)];
         let bucket = |_| Accelerator { buckets: self.rng.u32(1..=6), concurrent_lowest: false };
         (0..count).map(bucket).collect()

@@ -1,6 +1,6 @@
 //! Check that a trace keeps to the rules of the model, judged from the trace alone.
 //!
-//! Nothing here shares code with the simulator. A span in which somebody wants a resource is
+//! Nothing here shares code with the simulator. A span in which an executor wants a resource is
 //! walked along what the resource did: it must be busy all the time, and only with what goes
 //! first. Ties are left open: what happens at one instant may have happened in any order.
 
@@ -296,7 +296,7 @@ impl<'t> Check<'t> {
         Ok(())
     }
 
-    /// Whoever wants its core has it, or a higher executor has.
+    /// An executor that wants its core has it, or a higher executor has.
     fn cores(&self) -> Verdict {
         for (executor, model) in self.system.executors.iter().enumerate() {
             let resource = Resource::Core(model.core);
@@ -321,7 +321,7 @@ impl<'t> Check<'t> {
         Ok(())
     }
 
-    /// In a bucket one request is started at a time, the one of the highest chain.
+    /// Checks that a bucket starts one request at a time, the one of the highest chain.
     fn buckets(&self) -> Verdict {
         for taken in &self.trace.requests {
             let at_ns = taken.start_ns;

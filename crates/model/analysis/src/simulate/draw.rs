@@ -17,9 +17,9 @@ const RELEASE: u64 = 2;
 /// Duration of the work of every chain's present job.
 #[derive(Default)]
 pub(super) struct Demand {
-    /// Each step of processor time of [`Plan::callbacks`], with its `epsilon`.
+    /// Time of each step of processor time of [`Plan::callbacks`], with its `epsilon`.
     pub steps_ns: Vec<u64>,
-    /// Each of [`Plan::requests`], with its overheads.
+    /// Time of each of [`Plan::requests`], with its overheads.
     pub requests_ns: Vec<u64>,
 }
 

@@ -83,7 +83,7 @@ pub enum Jitter {
     None,
     /// Drawn each time.
     Random,
-    /// As late as may be and not at all in turn, beginning late.
+    /// Releases as late as may be and not late at all in turn, beginning late.
     Alternate,
     /// The first job as late as may be, the others not at all.
     First,
@@ -167,7 +167,7 @@ impl Scenario {
     }
 }
 
-/// So many periods of the chain with the longest one.
+/// Length of so many periods of the chain with the longest one.
 pub(super) fn horizon_ns(system: &System, periods: u64) -> u64 {
     let longest_ns = system.chains.iter().map(|chain| chain.period_ns).max().unwrap_or(0);
     longest_ns.saturating_mul(periods)

@@ -13,7 +13,7 @@ use crate::{Error, System};
 use fastrand::Rng;
 use std::ops::Range;
 
-/// No alarm.
+/// Time of no alarm.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Simulates one system, as often as wanted, without allocating again.
@@ -42,7 +42,7 @@ pub(super) struct Core {
     pub executors: Vec<usize>,
     /// The executor that has it.
     pub runs: Option<usize>,
-    /// Since when, as far as not yet accounted for.
+    /// Time since when, as far as not yet accounted for.
     pub since_ns: u64,
     /// True if the executor that has it must be chosen anew.
     pub is_stale: bool,

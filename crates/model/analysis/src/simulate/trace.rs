@@ -47,7 +47,7 @@ pub struct CallbackRun {
     pub callback: usize,
     /// Executor on which it runs.
     pub executor: usize,
-    /// From when its executor could have taken it.
+    /// Time from which its executor could have taken it.
     pub ready_ns: u64,
     /// Time at which its executor took it.
     pub start_ns: u64,
@@ -99,9 +99,9 @@ pub struct Interval {
     pub callback: usize,
     /// The request that was served or waited for, an index of [`crate::Callback::segments`].
     pub segment: Option<usize>,
-    /// Since when.
+    /// Start of the interval.
     pub start_ns: u64,
-    /// Until when; later than `start_ns`.
+    /// End of the interval; later than `start_ns`.
     pub end_ns: u64,
 }
 

@@ -31,7 +31,7 @@ impl<'g> Edges<'g> {
         self.nodes.get(id).copied()
     }
 
-    /// Does a node publish this topic?
+    /// Returns true if a node publishes the topic.
     pub(crate) fn is_published(&self, topic: &str) -> bool {
         self.topics.contains_key(topic)
     }

@@ -78,7 +78,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Whoever compares two callbacks must find one of them the more urgent one.
+    /// A comparison of two callbacks must find one of them the more urgent one.
     fn callback_priorities(&self, graph: &Graph) -> Result<(), Error> {
         let mut seen: HashMap<u32, &str> = HashMap::new();
         for (i, node) in graph.nodes.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Mutexes that are made inheritance mutexes of the C library's: whoever waits for one lends the
-//! owner its priority, in the kernel, which lets nobody but the owner let it go. The C library also
+//! Mutexes that are made inheritance mutexes of the C library's: a thread that waits for one lends
+//! the owner its priority, in the kernel, which lets only the owner release it. The C library also
 //! lets another thread, and the child of a fork. So a wait asks the kernel for a while at a time,
-//! and a mutex that another thread lets go is set free when nobody waits in the kernel any more.
+//! and a mutex that another thread lets go is set free when no thread waits in the kernel any more.
 //! Called by the preload library's hooks.
 
 use super::{ELISION, ERROR_CHECKING, INHERITS, Mutex, RECURSIVE, TYPE, Unfit, unfit};
@@ -10,13 +10,13 @@ use crate::futex::{self, Deadline, NotLent};
 use crate::kernel;
 use crate::mutant::Mutant;
 
-/// In [`Mutex::spins`], which inheritance mutexes do not use: it was made one.
+/// Mark of a converted mutex in [`Mutex::spins`], which inheritance mutexes do not use.
 const CONVERTED: u32 = u32::from_le_bytes(*b"KTgi");
 /// The same, and another thread than its owner has let it go since.
 const LET_GO_BY_OTHERS: u32 = u32::from_le_bytes(*b"KTgo");
 /// The owner in the word of an inheritance mutex.
 const THREAD: u32 = 0x3fff_ffff;
-/// For how long the kernel is asked at a time to wait for a converted mutex.
+/// Longest time of one call in which the kernel waits for a converted mutex.
 const INHERIT_NS: i64 = 20_000_000;
 /// Time until another look at a mutex that the kernel cannot wait for, in nanoseconds.
 const LOOK_NS: i64 = 1_000_000;
@@ -33,7 +33,7 @@ impl Bell {
 
 impl Mutex {
     /// Makes a free mutex an inheritance mutex of the same type, without elision. The caller
-    /// knows that nobody is about to take it who has looked at its kind before.
+    /// knows that no thread is about to take it that has looked at its kind before.
     ///
     /// # Errors
     /// The reason for which it is left as it is; `None` when it is not free now.
@@ -81,7 +81,7 @@ impl Mutex {
         self.spins.store(LET_GO_BY_OTHERS, Ordering::SeqCst);
         // For those in the kernel the owner still has it: none may be left when it is another's.
         // It takes as long as they wait without looking; one that is in a signal handler is not
-        // waited for. In the child of a fork nobody is.
+        // waited for. In the child of a fork none is.
         let is_here = kernel::is_thread_of_this_process(owner);
         let end = Deadline::after_ns(2 * INHERIT_NS);
         loop {
@@ -98,9 +98,9 @@ impl Mutex {
         true
     }
 
-    /// Lets a converted mutex go that nobody has, if it is of a type for which the C library allows
-    /// that; otherwise does nothing. As there, it has one user less afterwards. The kernel refuses
-    /// it for inheritance mutexes.
+    /// Releases a converted mutex that no thread has, if it is of a type for which the C library
+    /// allows that; otherwise does nothing. As there, it has one user less afterwards. The kernel
+    /// refuses it for inheritance mutexes.
     pub fn let_go_free(&self) -> bool {
         let kind = self.kind.load(Ordering::Relaxed) & TYPE;
         let is_free = self.word.load(Ordering::Relaxed) == 0;
@@ -118,7 +118,7 @@ impl Mutex {
     }
 
     /// Waits for a converted mutex for a while, until a deadline at most, and lends the owner this
-    /// thread's priority. False when it is not this thread's then; whoever waits looks again and
+    /// thread's priority. False when it is not this thread's then; a waiter looks again and
     /// again, since it may be free by now although the kernel does not know that.
     pub fn inherit(&self, me: u32, until: Option<Deadline>) -> bool {
         let until = Deadline::or_before(until, Deadline::after_ns(INHERIT_NS));

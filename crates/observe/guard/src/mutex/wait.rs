@@ -8,7 +8,7 @@ use crate::kernel::urgency_of;
 use crate::mutant::Mutant;
 use crate::table::{NET_NS, OFFER_NS, Table, WAITING, Waiter, WaiterPlace};
 
-/// For how long a waiter that is next stays awake.
+/// Time for which a waiter that is next stays awake.
 const AWAKE_NS: i64 = 500_000;
 /// Within which time a thread comes back at once.
 const BACK_NS: i64 = 5_000;
@@ -138,7 +138,7 @@ impl<'a> Wait<'a> {
                 // Pairs with the one in `Mutex::let_go`.
                 fence(Ordering::SeqCst);
             }
-            // Nobody else can hand it over when this thread has it.
+            // No other thread can hand it over when this thread has it.
             let is_late = late && (waits_long || self.mutex.is_handed_over());
             if self.mutex.try_take() || is_late && self.take_back() {
                 self.table.leave(place, self.waiter.thread);
@@ -179,7 +179,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Looks, without sleeping, until it is handed the mutex or nobody takes it; for as long as
+    /// Looks, without sleeping, until it is handed the mutex or no thread takes it; for as long as
     /// a short section takes. Does not itself come before a thread that comes back at once.
     fn stay_awake(&self, place: &WaiterPlace) {
         let end = Deadline::or_before(self.until, Deadline::after_ns(AWAKE_NS));

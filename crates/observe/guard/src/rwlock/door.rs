@@ -58,7 +58,8 @@ impl Entrance {
         }
     }
 
-    /// Returns true if nobody has used the lock. Only the lock's tag says whether that is still so.
+    /// Returns true if no thread has used the lock. Only the lock's tag says whether that is still
+    /// so.
     pub(super) fn is_unused(&self) -> bool {
         let words = [&self.word, &self.memory];
         words.iter().all(|word| word.load(Ordering::Relaxed) == 0)
@@ -69,7 +70,7 @@ impl Entrance {
             })
     }
 
-    /// Returns true if nobody is behind it. Acquire pairs with the release of whoever was.
+    /// Returns true if no thread is behind it. Acquire pairs with the release of the last one.
     pub(super) fn is_free(&self) -> bool {
         self.word.load(Ordering::Acquire) == 0
     }
@@ -79,7 +80,7 @@ impl Entrance {
         let (me, memory) = (kernel::own_id(me), kernel::memory());
         self.enter(me, memory);
         let result = self.queue.with_mut(|queue| {
-            // SAFETY: the word has our id until `leave`, and nobody else takes it.
+            // SAFETY: the word has our id until `leave`, and no other thread takes it.
             let queue = unsafe { &mut *queue };
             queue.belong_to(memory);
             act(queue)
@@ -88,7 +89,7 @@ impl Entrance {
         result
     }
 
-    /// In the model the kernel does all of it, in one step each.
+    /// Enters as the kernel does it, which in the model is one step each.
     #[cfg(loom)]
     fn enter(&self, me: u32, _memory: u32) {
         let entered = futex::lock_pi(&self.word, me, futex::Deadline::after_ns(0));
@@ -123,7 +124,7 @@ impl Entrance {
     #[cfg(not(loom))]
     #[cold]
     fn enter_in_turn(&self, me: u32, memory: u32) {
-        /// A deadline is needed; whoever is behind the door is long gone by then.
+        /// The kernel's call needs a deadline; a thread behind the door has left long before it.
         const LONG_NS: i64 = 1_000_000_000;
         /// Time between looks if the kernel has no such futexes, or they must not be used.
         const POLL_NS: i64 = 200_000;
@@ -153,7 +154,7 @@ impl Entrance {
 
     #[cfg(not(loom))]
     fn leave(&self, me: u32) {
-        // Release pairs with the acquire of whoever enters next.
+        // Release pairs with the acquire of the thread that enters next.
         let (from, to) = (Ordering::Release, Ordering::Relaxed);
         if self.word.compare_exchange(me, 0, from, to).is_err() {
             // Others wait at the door: the kernel gives it to the most urgent. Changes nothing.

@@ -6,7 +6,7 @@
 //! that waits, all of them would wait for ever. So a reader's wait for a writer that itself waits
 //! has a limit ([`LIMIT_NS`]). After that the lock has the C library's order until it is
 //! initialised anew: *readers first*. Only the order changes; who is inside is counted in the same
-//! words, so nobody needs to leave first, and readers enter by the same step on `state`, which
+//! words, so no thread needs to leave first, and readers enter by the same step on `state`, which
 //! fails while a writer is inside.
 //!
 //! Attempts and waits with deadlines that are over earlier go by how long the first writer has
@@ -25,7 +25,7 @@ pub(super) const LIMIT_NS: i64 = 100_000_000;
 /// The tag's bit for a lock with the C library's order.
 pub(super) const READERS_FIRST: u32 = 1 << 26;
 
-/// The tag's bit for one of which somebody was told.
+/// The tag's bit for a lock whose order was reported.
 pub(super) const TOLD: u32 = 1 << 27;
 
 /// The flags of a lock whose readers the C library itself keeps behind writers that wait.
@@ -50,8 +50,8 @@ impl Rwlock {
         self.lets_readers_first() && self.tag.fetch_or(TOLD, Ordering::Relaxed) & TOLD == 0
     }
 
-    /// Returns true if a reader may join those inside although somebody waits. They keep it open:
-    /// the last of them leaves through the door.
+    /// Returns true if a reader may join those inside although another thread waits. They keep it
+    /// open: the last of them leaves through the door.
     #[cold]
     pub(super) fn may_join(&self, state: u32) -> bool {
         let inside = state & READERS;

@@ -1,6 +1,6 @@
-//! Those who wait for a read-write lock, and who is next.
+//! Queue of the threads that wait for a read-write lock, and the choice of the next one.
 //!
-//! Only whoever is behind the lock's door has the queue, so nothing here is atomic but the word
+//! Only the thread behind the lock's door has the queue, so nothing here is atomic but the word
 //! in which a writer sleeps. Readers are a number. Writers are a list through places on their own
 //! stacks, the most urgent first, equals in the order in which they came: a thread leaves its
 //! place only after it was taken from the list.
@@ -12,7 +12,7 @@ use core::ptr;
 
 /// A writer is inside.
 pub(super) const WRITE: u32 = 1 << 31;
-/// Somebody may wait: look behind the door. With readers inside, a writer does wait.
+/// A thread may wait: look behind the door. With readers inside, a writer does wait.
 pub(super) const WAITERS: u32 = 1 << 30;
 /// The number of readers inside.
 pub(super) const READERS: u32 = WAITERS - 1;
@@ -30,9 +30,9 @@ pub(super) enum Admit {
 /// Number of threads that wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// To read.
+    /// Threads that wait to read.
     pub readers: u32,
-    /// To write.
+    /// Threads that wait to write.
     pub writers: u32,
 }
 
@@ -55,7 +55,8 @@ impl Waiter {
         &self.word
     }
 
-    /// Returns true if the lock is its own. Acquire pairs with the release of whoever let it in.
+    /// Returns true if the lock is its own. Acquire pairs with the release of the thread that let
+    /// it in.
     pub(super) fn is_let_in(&self) -> bool {
         self.word.load(Ordering::Acquire) != 0
     }
@@ -66,7 +67,7 @@ impl Waiter {
 pub(super) struct Queue {
     writers: *const Waiter,
     readers: u32,
-    /// The memory in which the threads live to whom all this belongs.
+    /// The memory of the threads that share all this.
     memory: u32,
 }
 
@@ -175,12 +176,12 @@ impl Queue {
         Some(word)
     }
 
-    /// The state when so many readers are inside, or a writer is, or nobody; and whom to let in,
-    /// whom the state counts already. Readers come first after a writer, and wherever the lock has
-    /// the C library's order.
+    /// The state when so many readers are inside, or a writer, or no thread; and the threads to let
+    /// in, which the state counts already. Readers come first after a writer, and wherever the lock
+    /// has the C library's order.
     ///
     /// A free lock keeps the bit that sends all behind the door, until one who comes there clears
-    /// it: then whoever let the lock go has left the door.
+    /// it: then the thread that released the lock has left the door.
     pub(super) fn next(&self, inside: u32, writing: bool, readers_first: bool) -> (u32, Admit) {
         if writing {
             return (WRITE | self.flag(), Admit::Nobody);
@@ -250,7 +251,7 @@ mod tests {
         // Readers leave: the phase goes on until the last, then one writer.
         assert_eq!(queue.next(1, false, false), (1 | WAITERS, Admit::Nobody));
         assert_eq!(queue.next(0, false, false), (WRITE | WAITERS, Admit::Writer));
-        // Nobody but one writer waits.
+        // Only one writer waits.
         queue.forget_readers();
         queue.remove_writer(&places[0]);
         assert_eq!(queue.next(0, false, true), (WRITE, Admit::Writer));

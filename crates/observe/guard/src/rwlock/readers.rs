@@ -3,16 +3,17 @@
 //! A lock only counts its readers. Where waiters are to lend them their priority, each reader has
 //! an entry here, from before it tries to get in until after it has let the lock go; then it looks
 //! whether it was lent something ([`Table::let_go`](crate::Table::let_go)). An entry is in one of
-//! few places that the lock's address decides. Whoever finds none of them free reads without one,
-//! and is lent nothing.
+//! few places that the lock's address decides. A thread that finds none of them free reads without
+//! one, and is lent nothing.
 //!
-//! An entry is one word with both the lock and the thread, so nobody takes one lock's reader for
+//! An entry is one word with both the lock and the thread, so no thread takes one lock's reader for
 //! another's. A thread that reads a lock twice has two. Beside the word it says that its thread
 //! still waits, namely for the end of a phase of the lock: what has happened to that thread
-//! since, its lock knows. That is a hint; the word alone decides who has to be let go by whom.
+//! since, its lock knows. That is a hint; the word alone decides which thread has to release which
+//! one.
 //!
-//! Entries of threads that have ended are taken out by whoever comes across them. All zero is the
-//! empty register, which is what a forked child finds.
+//! Entries of threads that have ended are taken out by any thread that comes across them. All zero
+//! is the empty register, which is what a forked child finds.
 //!
 //! Progress: each function does a bounded number of steps. Called by the lock itself.
 
@@ -23,7 +24,7 @@ use crate::table::Waiter;
 
 const ENTRIES: usize = if cfg!(loom) { 4 } else { 1024 };
 
-/// In so many places an entry for a lock may be.
+/// Number of places in which an entry for a lock may be.
 const RUN: usize = if cfg!(loom) { 3 } else { 16 };
 
 /// Locks are 56 bytes apart at least, so without these bits their addresses still differ.
@@ -138,7 +139,7 @@ impl Readers {
     }
 
     /// Notes that a thread waits for the end of a phase before it reads. The caller looks at the
-    /// table afterwards: somebody may have taken it for a reader.
+    /// table afterwards: a thread may have taken it for a reader.
     pub(super) fn wait(&self, lock: usize, me: u32, phase: u32) {
         if let Some((entry, _)) = self.with(lock, me).next() {
             entry.waits.store(waiting_for(phase), Ordering::SeqCst);

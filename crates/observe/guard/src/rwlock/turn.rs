@@ -14,11 +14,11 @@ use crate::kernel;
 use crate::mutant::Mutant;
 use crate::table::{self, NET_NS, Table};
 
-/// A thread that lends its priority to whoever has the lock that it waits for, if it is urgent,
-/// and may be lent that of others while it has it.
+/// A thread that lends its priority to the threads that have the lock that it waits for, if it is
+/// urgent, and may be lent that of others while it has it.
 #[derive(Clone, Copy)]
 pub struct Lender<'t> {
-    /// Table in which it stands while it waits. Whoever lets the lock go looks there.
+    /// Table in which it stands while it waits. The thread that releases the lock looks there.
     pub table: &'t Table,
     /// Register in which it is known as a reader.
     pub readers: &'t Readers,
@@ -65,12 +65,12 @@ pub(super) enum Attempt<T> {
 pub(super) enum Leaver {
     Reader,
     Writer,
-    /// Somebody who was not inside.
+    /// A thread that was not inside.
     Waiter,
 }
 
 impl Rwlock {
-    /// Does something with the queue, and tells those whom that concerns.
+    /// Changes the queue, and wakes the threads that the change concerns.
     pub(super) fn behind_door<T>(
         &self,
         me: u32,
@@ -208,7 +208,7 @@ impl Rwlock {
         }
         let mut turn = 0;
         let mut limit = Deadline::limit_ns(LIMIT_NS);
-        // Acquire pairs with the release of whoever lets us in.
+        // Acquire pairs with the release of the thread that lets us in.
         while self.phase.load(Ordering::Acquire) == phase {
             let soon = limit.map_or(until, |limit| Some(Deadline::or_before(until, limit)));
             if self.sleep(&self.phase, phase, soon, lender, &mut turn) == Woken::TimedOut {
@@ -289,7 +289,8 @@ impl Rwlock {
     }
 
     /// Sleeps while a word has this value. A waiter that lends does so while less urgent threads
-    /// are inside, and looks again now and then: who lets it in need not be whom it lends to.
+    /// are inside, and looks again now and then: the thread that lets it in need not be the one it
+    /// lends to.
     fn sleep(
         &self,
         word: &AtomicU32,
@@ -385,7 +386,7 @@ impl Rwlock {
         Ok(Unlocked::Read)
     }
 
-    /// The state after somebody has left, with all let in whose turn it is.
+    /// The state after a thread has left, with all threads let in whose turn it is.
     pub(super) fn hand_on(&self, queue: &mut Queue, tell: &mut Tell, leaver: Leaver) {
         let mut state = self.state.load(Ordering::Relaxed);
         let admit = loop {
@@ -445,7 +446,7 @@ mod tests {
             Lender { table: &self.table, readers: &self.readers, waiter }
         }
 
-        /// Nobody is left anywhere.
+        /// Checks that no thread is left in the lock, the queue or the door.
         fn check_idle(&self) {
             assert!(self.lock.is_idle(me()) && self.table.is_empty());
             assert!(!self.readers.has(self.lock.address(), me(), 0));
@@ -479,7 +480,7 @@ mod tests {
                         assert_eq!(result, Err(Failure::TimedOut));
                         assert!(waited >= Duration::from_millis(20), "{waited:?}");
                         assert!(waited < Duration::from_secs(60), "{waited:?}");
-                        // Whoever leaves earlier would let another one in.
+                        // A thread that leaves earlier would let another one in.
                         barrier.wait();
                         let left = lending.lock.unlock_lending(&reads, lender);
                         assert_eq!(left, Ok(Unlocked::Read));

@@ -69,7 +69,7 @@ fn places_of_threads_that_have_ended_aside_serve_others() {
         let place = table.stand(MUTEX, nobody, false).unwrap();
         assert_eq!(table.hand_over(MUTEX, ME, |_| ()), Some(nobody.thread));
         place.offered_until_ns.store(0, Ordering::Relaxed);
-        // Another mutex is there by now, which somebody has.
+        // Another mutex is there by now, which a thread has.
         assert!(!table.take_back(MUTEX, ME, &AtomicU32::new(ME)));
         assert!(Table::was_put_aside(place));
     }

@@ -67,7 +67,7 @@ impl Account {
         }
     }
 
-    /// From now on the cause is another one.
+    /// Changes the cause from now on.
     pub(crate) fn change(&mut self, present: Present, now: u64) {
         if present.raw == self.present.raw {
             // Of the readers, only their highest number is kept.

@@ -171,7 +171,7 @@ impl<'r> Names<'r> {
     }
 }
 
-/// Tells parts in nanoseconds so that they add up: each ends where the next one begins.
+/// Converter of parts to nanoseconds whose sum is exact: each part ends where the next one begins.
 struct Teller<'c> {
     clock: &'c Calibration,
     /// Ticks told so far.

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Explained {
     /// The call, as its place in [`crate::Survey::worst`].
     pub worst: u32,
-    /// From call to return, in ticks: the sum of the ticks of all parts, exactly.
+    /// Duration from call to return, in ticks: the sum of the ticks of all parts, exactly.
     pub duration_ticks: u64,
     /// The same in nanoseconds: the sum of the nanoseconds of all parts, exactly.
     pub duration_ns: u64,
@@ -30,7 +30,7 @@ pub struct Part {
     pub ticks: u64,
     /// Number of parts that were added up; 1 for a single part.
     pub times: u64,
-    /// With what.
+    /// Cause of the part.
     pub cause: Cause,
 }
 
@@ -51,9 +51,9 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum Cause {
-    /// It executed on a processor.
+    /// The thread executed on a processor.
     Executing,
-    /// It waited for a lock that another thread had.
+    /// The thread waited for a lock that another thread had.
     Lock {
         /// The lock, as its place in [`crate::Survey::locks`].
         lock: u32,
@@ -77,30 +77,31 @@ pub enum Cause {
         /// another thread may have taken it without waiting.
         certain: bool,
     },
-    /// It had been woken, and waited for a processor.
+    /// The thread had been woken, and waited for a processor.
     WokenLate {
         /// The lock that it waited for, if it did.
         lock: Option<u32>,
         /// The thread on the processor; thread 0 means that the processor was idle and woke up.
         behind: Option<Task>,
     },
-    /// It could have run on, but another thread ran on its processor.
+    /// The thread could have run on, but another thread ran on its processor.
     Preempted {
         /// The thread that ran instead.
         by: Option<Task>,
     },
-    /// It waited for somebody's signal: a condition, semaphore, barrier, or a once control that
-    /// another thread ran.
+    /// The thread waited for a signal of another one: a condition, semaphore, barrier, or a once
+    /// control that another thread ran.
     Signal {
         /// Place of that object in [`crate::Survey::locks`].
         lock: u32,
         /// Family of that object.
         family: Family,
     },
-    /// It was off the processor in a system call or a page fault, and waited for no lock known.
+    /// The thread was off the processor in a system call or a page fault, and waited for no known
+    /// lock.
     Blocked,
-    /// It executed longer than usual, or gave up the processor again and again, while so many
-    /// launches were outstanding that the device's queue was probably full.
+    /// The thread executed longer than usual, or gave up the processor again and again, while so
+    /// many launches were outstanding that the device's queue was probably full.
     QueueFull {
         /// Launches since the stream was last known to be empty.
         outstanding: u32,
@@ -116,10 +117,10 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// No records of the scheduler: it executed or was suspended.
+    /// The thread executed or was suspended: there are no records of the scheduler.
     NoScheduler,
-    /// As `NoScheduler`, and so many launches were outstanding that the device's queue may have
-    /// been full.
+    /// The same as `NoScheduler`, and so many launches were outstanding that the device's queue may
+    /// have been full.
     QueueMayBeFull,
     /// Records are missing.
     Lost,
@@ -147,48 +148,50 @@ pub struct Holder {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum HolderState {
-    /// It was on a processor.
+    /// The holder was on a processor.
     Executing,
-    /// It could have run, but another thread ran on its processor.
+    /// The holder could have run, but another thread ran on its processor.
     Preempted {
         /// The thread that ran instead.
         by: Option<Task>,
     },
-    /// It had been woken, and waited for a processor.
+    /// The holder had been woken, and waited for a processor.
     WokenLate {
         /// The thread that was on the processor; thread 0: none.
         behind: Option<Task>,
     },
-    /// It waited for another lock, which the next holder had.
+    /// The holder waited for another lock, which the next holder had.
     WaitsForLock,
-    /// It waited for another lock, which was free.
+    /// The holder waited for another lock, which was free.
     HandOver {
-        /// That lock.
+        /// The lock that it waited for.
         lock: u32,
     },
-    /// It waited for a signal.
+    /// The holder waited for a signal.
     Signal {
         /// The condition, semaphore, barrier or once control.
         lock: u32,
     },
-    /// It was in a system call or a page fault.
+    /// The holder was in a system call or a page fault.
     Blocked,
-    /// It waited for one of the locks before, or more holders come after it than are followed.
+    /// The holder waited for one of the locks before, or more holders come after it than are
+    /// followed.
     NotFollowed,
     /// Its records, or those of the scheduler, are missing here.
     Lost,
-    /// No record tells.
+    /// The records do not tell the state.
     NotKnown,
 }
 
 /// The parts of a call by what they are, in nanoseconds. Their sum is its duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sums {
-    /// On a processor.
+    /// Time on a processor.
     pub executing_ns: u64,
-    /// Waiting for a lock that somebody had.
+    /// Time of waiting for a lock that another thread had.
     pub lock_ns: u64,
-    /// Of that, the holder did not execute: preempted, woken late, blocked, or waiting itself.
+    /// Part of the time above in which the holder did not execute: preempted, woken late, blocked,
+    /// or waiting itself.
     pub lock_holder_off_ns: u64,
     /// Waiting for a lock that was free.
     pub hand_over_ns: u64,
@@ -198,11 +201,11 @@ pub struct Sums {
     pub preempted_ns: u64,
     /// Waiting for a signal.
     pub signal_ns: u64,
-    /// In a system call or a page fault.
+    /// Time in a system call or a page fault.
     pub blocked_ns: u64,
     /// Probably waiting for room in the device's queue.
     pub queue_full_ns: u64,
-    /// Nobody knows.
+    /// Time that no record explains.
     pub unexplained_ns: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Present cause of a thread's time, in ids, with the things that the cause depends on.
 //!
-//! A thread that waits for a lock waits for whoever has it. If that thread waits for a lock
+//! A thread that waits for a lock waits for its holder. If that thread waits for a lock
 //! itself, its holder is looked at, and so on, until a holder waits for no lock: what that one
 //! does is what everybody in the chain waits for.
 
@@ -19,7 +19,7 @@ pub(crate) const MOST_LINKS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Raw {
     Executing,
-    /// It executes or is suspended: no records of the scheduler.
+    /// The thread executes or is suspended: there are no records of the scheduler.
     NotRecorded,
     Lost,
     Lock {

@@ -47,7 +47,7 @@ pub(crate) struct LockNow {
     pub changed: u64,
     /// The thread id of who let it go, if that was the last thing that happened to it.
     pub released_by: Option<u32>,
-    /// Somebody whose records are missing had it.
+    /// True if a thread whose records are missing had it.
     pub lost: bool,
 }
 
@@ -131,7 +131,7 @@ impl<'s> Scene<'s> {
         self.threads[stream as usize] = Seen { calls, held, wait, lost, ..Seen::default() };
     }
 
-    /// A lock as it is now; none if nobody has touched it.
+    /// A lock as it is now; none if no thread has used it.
     pub(crate) fn lock(&self, lock: u32) -> Option<&LockNow> {
         self.locks.get(&lock)
     }

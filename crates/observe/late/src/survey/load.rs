@@ -44,15 +44,15 @@ pub(crate) struct LoadState {
     pub most_at: u64,
     /// Threads of the program.
     tids: HashSet<u32>,
-    /// One copy for each so many blocks.
+    /// Number of blocks for each copy.
     stride: usize,
     blocks: usize,
     pub checkpoints: Vec<Checkpoint>,
 }
 
 impl LoadState {
-    /// For a machine with so many processors, whose records are in so many blocks, and a program
-    /// with these threads.
+    /// Creates the state for a machine with `count` processors, whose records are in `blocks`
+    /// blocks, and a program with these threads.
     pub(crate) fn new(
         tier: Tier,
         count: u32,

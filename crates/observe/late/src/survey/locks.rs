@@ -2,16 +2,16 @@
 //! fairly they are given on.
 //!
 //! Since records come in the order of time across all threads, a lock's state is known at each of
-//! them: how many wait, how often it was taken, by whom last. A wait notes the counters when it
-//! begins; their difference when it ends says how many others got the lock meanwhile, so that
-//! fairness costs a few additions for each wait and no queue.
+//! them: how many wait, how often it was taken, by which thread last. A wait notes the counters
+//! when it begins; their difference when it ends says how many others got the lock meanwhile, so
+//! that fairness costs a few additions for each wait and no queue.
 
 use crate::histogram::Histogram;
 use crate::identity::{Identities, Key, NO_LOCK};
 use crate::snapshot::Wait;
 use record::{Class, Record};
 
-/// No stream.
+/// Value for no stream.
 pub(crate) const NOBODY: u32 = u32::MAX;
 /// `ETIMEDOUT`, the same on every architecture that is recorded.
 const TIMED_OUT: u32 = 110;
@@ -25,9 +25,9 @@ pub(crate) struct Instance {
     pub ticks: u64,
     /// Begin of the wait or hold.
     pub since: u64,
-    /// Whose.
+    /// The stream of the thread.
     pub stream: u32,
-    /// In which kind of call.
+    /// Kind of the call in which it was.
     pub kind: u32,
     /// Thread id of the lock's owner when the wait began; 0 unknown.
     pub owner: u32,
@@ -75,7 +75,7 @@ pub(crate) struct LockState {
     pub busy: u64,
     /// Waits that ended without it.
     pub gave_up: u64,
-    /// Those of them, and of waits for a signal, that ended by their time limit.
+    /// Waits of these, and waits for a signal, that ended by their time limit.
     pub timed_out: u64,
     /// Waits that had not ended when their thread's records did.
     pub never_ended: u64,
@@ -91,13 +91,13 @@ pub(crate) struct LockState {
     pub meanwhile: Histogram,
     pub longest_wait: [Option<Instance>; 2],
     pub longest_hold: [Option<Instance>; 2],
-    /// The longest hold during which somebody waited.
+    /// The longest hold during which another thread waited.
     pub longest_blocking: Option<Instance>,
     pub overtaken: Tally,
     pub reacquired: Tally,
     pub starved_readers: Tally,
     pub starved_writers: Tally,
-    /// Taken by somebody who had not waited, while others did.
+    /// Acquisitions by threads that had not waited, while others did.
     pub barged: u64,
     pub unknown_waits: u64,
     pub unknown_holds: u64,
@@ -205,7 +205,7 @@ impl LockState {
         Instance::keep_longest(&mut self.longest_in_vain, instance);
     }
 
-    /// Somebody has got the lock.
+    /// A thread has got the lock.
     pub(crate) fn granted(&mut self, class: Class, waited: bool, now: u64, actor: Actor) {
         let read = class == Class::Read;
         if !waited && self.waiting > 0 {
@@ -239,7 +239,7 @@ impl LockState {
         count_in(&mut self.callers, record.detail, MOST_CALLERS);
     }
 
-    /// Somebody lets the lock go.
+    /// A thread releases the lock.
     pub(crate) fn released(&mut self, read: bool, since: u64, now: u64, kind: u32, actor: Actor) {
         self.left(read, Some(actor.stream));
         if actor.doubtful {
@@ -257,7 +257,7 @@ impl LockState {
         }
     }
 
-    /// Somebody no longer has the lock, or it is not known any more whether they have.
+    /// A thread no longer has the lock, or it is not known any more whether it has it.
     pub(crate) fn left(&mut self, read: bool, by: Option<u32>) {
         self.users = self.users.saturating_sub(1);
         (self.last_owner, self.waiting_at_release) =

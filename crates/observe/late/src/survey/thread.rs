@@ -1,4 +1,4 @@
-//! One thread in the first pass: what its records mean for its calls and its locks.
+//! First pass over one thread: the meaning of its records for its calls and its locks.
 
 use super::World;
 use super::calls::{Candidate, Frame};
@@ -41,7 +41,7 @@ pub(crate) struct ThreadState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     pub name: [u8; 16],
-    /// As the kernel counts: 0 to 99 real-time, 100 to 139 others.
+    /// The kernel's number: 0 to 99 real-time, 100 to 139 others.
     pub priority: Option<u16>,
     pub records: u64,
     pub calls: u64,
@@ -280,7 +280,7 @@ impl World {
         thread.gathered.add(op, &mut self.units, whose);
     }
 
-    /// Records are missing: what was open may have ended, nobody knows when.
+    /// Records are missing: open calls, waits and holds may have ended at an unknown time.
     pub(crate) fn forget_open(&mut self, thread: &mut ThreadState) {
         self.forget_wait(thread);
         for held in thread.held.drain(..) {

@@ -4,11 +4,11 @@
 //! each call that queues work and succeeds adds one; a call that has waited for the stream (or was
 //! told that it is empty) takes all of it away, and one that has waited for an event or for the
 //! whole context takes away that of all streams of the process, although an event may lie in the
-//! middle of a queue. The device takes work off as well, at times nobody records; so the number
-//! is *not* the length of the queue but the number of launches since the last moment at which the
-//! queue was known to be empty. The driver's queue holds about a thousand launches: when more are
-//! outstanding by this count, a call that is long while it runs probably waits for the device,
-//! and when fewer are, it certainly does not.
+//! middle of a queue. The device takes work off as well, at times that are not recorded; so the
+//! number is *not* the length of the queue but the number of launches since the last moment at
+//! which the queue was known to be empty. The driver's queue holds about a thousand launches: when
+//! more are outstanding by this count, a call that is long while it runs probably waits for the
+//! device, and when fewer are, it certainly does not.
 
 use crate::hash::Map;
 
@@ -76,7 +76,7 @@ impl Work {
         if queue.emptied == emptied { queue.count } else { 0 }
     }
 
-    /// One more.
+    /// Counts one more submission.
     pub(crate) fn queued(&mut self, process: u32, stream: Handle) {
         let emptied = self.emptied.get(&process).copied().unwrap_or(0);
         let queue = self.queues.entry((process, stream)).or_default();

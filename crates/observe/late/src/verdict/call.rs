@@ -33,7 +33,7 @@ pub(super) fn judge(survey: &Survey, explained: &[Explained], options: &Options)
     verdicts
 }
 
-/// The last holder of a part, if it could have run and somebody else did.
+/// The last holder of a part, if it could have run and another thread did.
 fn kept_from_running(holders: &[Holder]) -> Option<(&Holder, Option<&Task>)> {
     let last = holders.last()?;
     match &last.state {

@@ -13,9 +13,9 @@ use record::cuda::FUNCTIONS;
 /// Place at which a call names its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
-    /// In this argument.
+    /// An argument of this number.
     Argument(u8),
-    /// In the launch configuration that argument 0 points to.
+    /// The launch configuration that argument 0 points to.
     Configuration,
     /// Nowhere: it is the default stream.
     Default,
@@ -65,7 +65,7 @@ pub(super) enum Act {
     EndPrimary,
 }
 
-/// By number of the function.
+/// Acts by the number of the function.
 pub(super) static ACTS: [Act; COUNT] = {
     let mut all = [Act::Nothing; COUNT];
     let mut number = 0;

@@ -65,7 +65,7 @@ impl Poller {
         }
     }
 
-    /// It asks nothing any more. Whoever calls this may go on when it returns.
+    /// Stops all questions to the driver; no question is in progress when this returns.
     pub(super) fn stop(&self) {
         self.state.store(STOPPED, Ordering::SeqCst);
         let until = Instant::now() + PATIENCE;
@@ -74,7 +74,7 @@ impl Poller {
         }
     }
 
-    /// It may ask again.
+    /// Allows questions to the driver again.
     pub(super) fn resume(&self) {
         self.state.store(AWAKE, Ordering::SeqCst);
         let _ = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
@@ -166,7 +166,7 @@ fn sleep_until_work(state: State) {
     if word.compare_exchange(AWAKE, ASLEEP, yes, no).is_err() {
         return;
     }
-    // Whoever begins work after this look sees the sleep.
+    // A thread that begins work after this look sees the sleep.
     if state.activity.each_active(|_| ()) > 0 {
         let _ = word.compare_exchange(ASLEEP, AWAKE, yes, no);
         return;
@@ -238,7 +238,7 @@ fn ask(
     let context = state.activity.context(place);
     let ask_stream =
         |current: &mut Handle, stream, is_default: bool| match enter(context, current, thread) {
-            // Whoever captures it has waited for this, or is seen here.
+            // A thread that captures it has waited for this, or is seen here.
             SUCCESS if !is_default && requests::may_be_captured(thread, stream) => {
                 (NOT_READY, before)
             }

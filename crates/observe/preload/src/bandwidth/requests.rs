@@ -88,7 +88,7 @@ fn with_handle(thread: &Thread, function: Other, handle: Handle) -> u32 {
     let Some(address) = other(function) else { return NOT_FOUND };
     // SAFETY: the functions that are called with this have this signature.
     let call = unsafe { transmute::<usize, TakeHandle>(address) };
-    // SAFETY: the handle is one that the driver gave out and that nobody has ended.
+    // SAFETY: the handle is one that the driver gave out and that has not been destroyed.
     unseen(thread, || unsafe { call(handle) })
 }
 

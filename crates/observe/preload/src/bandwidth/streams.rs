@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 /// Bytes of `CUDA_LAUNCH_PARAMS`, and where its stream is.
 const LAUNCH_BYTES: usize = 56;
 const LAUNCH_STREAM: usize = 40;
-/// As many devices as a machine has.
+/// Largest number of devices of one launch.
 const MOST_LAUNCHES: usize = 64;
 
 /// Offsets of the attributes and of their number in `CUlaunchConfig`; bytes of one attribute, and
@@ -33,7 +33,7 @@ const RECORDING_NODE: u32 = 7;
 const NODE_EVENT: usize = 16;
 
 impl State {
-    /// Before work goes to a stream. `ends` is what is known to have ended when it returns.
+    /// Called before work goes to a stream. `ends` is the work known to have ended when it returns.
     #[inline]
     pub(super) fn submit(
         self,
@@ -73,7 +73,7 @@ impl State {
         begun
     }
 
-    /// After the call.
+    /// Called after the submission.
     #[inline]
     pub(super) fn submitted(
         self,
@@ -111,7 +111,7 @@ impl State {
     }
 
     /// Records an event of this library's in a stream, 0 for the thread's own, so that the poller
-    /// learns when work up to `after` has ended; false when nobody could tell.
+    /// learns when work up to `after` has ended; false when that could not be found out.
     fn record_own(
         self,
         place: StreamPlace,
@@ -140,7 +140,7 @@ impl State {
         }
     }
 
-    /// Before launches on several devices.
+    /// Called before launches on several devices.
     ///
     /// # Safety
     /// The arguments must be those of `cuLaunchCooperativeKernelMultiDevice`.
@@ -152,7 +152,7 @@ impl State {
         Around::SubmittedMany(begun)
     }
 
-    /// After them.
+    /// Called after launches on several devices.
     ///
     /// # Safety
     /// As for `submit_many`.
@@ -172,7 +172,7 @@ impl State {
         }
     }
 
-    /// Before an event is recorded in a stream.
+    /// Called before an event is recorded in a stream.
     pub(super) fn record(
         self,
         number: usize,
@@ -238,9 +238,9 @@ impl State {
         context.map_or(Around::Nothing, |context| Around::WaitedForContext(context, before))
     }
 
-    /// Before a stream is destroyed: its work goes on, so an event of ours is recorded behind it.
-    /// From here on the handle may be given to another stream. A stream that is not destroyed
-    /// after all gets another place with its next work.
+    /// Called before a stream is destroyed: its work goes on, so an event of ours is recorded
+    /// behind it. From here on the handle may be given to another stream. A stream that is not
+    /// destroyed after all gets another place with its next work.
     pub(super) fn destroy_stream(self, stream: Handle, thread: &'static Thread) -> Around {
         // The default streams cannot be destroyed; the driver says so.
         if stream <= PER_THREAD {
@@ -269,8 +269,8 @@ impl State {
         }
     }
 
-    /// Before a stream may become one that is captured. A question at the wrong time would end the
-    /// capture.
+    /// Called before a stream may become one that is captured. A question at the wrong time would
+    /// end the capture.
     pub(super) fn capture(self, stream: Handle) -> Around {
         if !graph::captures() {
             return Around::Nothing;
@@ -285,14 +285,14 @@ impl State {
         }
     }
 
-    /// Before a context may end: nobody asks about its streams any more.
+    /// Called before a context may end: no thread asks about its streams any more.
     pub(super) fn forbid_context(self, context: Handle) {
         if context != 0 {
             self.activity.find_in(context).for_each(|place| self.forbid(place));
         }
     }
 
-    /// It has ended, with all that was in it, or not.
+    /// Called after the attempt to end a context: it has ended with all its streams, or not.
     pub(super) fn ended_context(self, context: Handle, has_ended: bool) {
         if context == 0 {
             return;
@@ -312,7 +312,7 @@ impl State {
         }
     }
 
-    /// Nobody asks about a stream from here on, and its place stays its own.
+    /// Ends the questions about a stream from here on; its place stays its own.
     fn forbid(self, place: StreamPlace) {
         self.activity.forbid(place);
         self.wait_while(|| self.activity.is_asked(place) || self.activity.is_changing(place));

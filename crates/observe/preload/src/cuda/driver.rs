@@ -6,7 +6,7 @@
 //! library: the next definition after the hook. Some programs bring stand-ins that load the
 //! driver when they are first called.
 //!
-//! Whoever needs the tables first makes them; of two that do so at once one wins, and nobody
+//! The thread that needs the tables first makes them; of two that do so at once one wins, and none
 //! waits. When the driver was loaded or closed since, they are made anew; the old ones stay where
 //! they are, since others may be reading them.
 
@@ -100,14 +100,14 @@ fn find() -> Option<&'static Tables> {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE);
         memory.ok()?.cast::<Tables>()
     };
-    // SAFETY: nobody else knows the memory yet.
+    // SAFETY: no other thread knows the memory yet.
     let is_any = unsafe { (*made).fill() };
     // Release: pairs with the acquire in `tables`.
     let null = std::ptr::null_mut();
     let won =
         is_any && TABLES.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire).is_ok();
     if !won {
-        // SAFETY: nobody else has seen it.
+        // SAFETY: no other thread has seen it.
         let _ = unsafe { rustix::mm::munmap(made.cast(), bytes) };
     }
     // SAFETY: as in `tables`.

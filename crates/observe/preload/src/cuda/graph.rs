@@ -35,15 +35,15 @@ impl Capturing {
         }
     }
 
-    /// Before the driver is called: a capture may be under way from here on.
+    /// Called before the driver: a capture may be under way from here on.
     pub(crate) fn before(self) {
         if self == Capturing::Begins {
-            // SeqCst: whoever asks the driver about a stream either sees this or is seen.
+            // SeqCst: a thread that asks the driver about a stream either sees this or is seen.
             CAPTURES.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// After the driver has answered.
+    /// Called after the driver has answered.
     pub(crate) fn after(self, result: u32) {
         // Of a capture that ends with one of these nothing is left either.
         const INVALIDATED: u32 = 901;

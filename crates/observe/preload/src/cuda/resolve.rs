@@ -147,8 +147,7 @@ fn substitute(found: *mut c_void, symbol: &CStr) -> *mut c_void {
     }
 }
 
-/// After `cuGetProcAddress` and its variants have succeeded: puts the hook in the place of the
-/// address that they stored.
+/// Replaces the address that `cuGetProcAddress` and its variants have stored with that of the hook.
 ///
 /// # Safety
 /// The call of function `number` with these arguments must have succeeded.

@@ -49,7 +49,7 @@ pub(crate) fn words_are_known() -> bool {
     [libc::PTHREAD_MUTEX_NORMAL, libc::PTHREAD_MUTEX_RECURSIVE].into_iter().all(|kind| {
         let mutex = Mutex::of_kind(kind as u32);
         let lock = std::ptr::from_ref(&mutex).cast_mut().cast();
-        // SAFETY: all zero but the kind is a free mutex, which nobody else knows.
+        // SAFETY: all zero but the kind is a free mutex, which no other code knows.
         unsafe {
             real::pthread_mutex_trylock()(lock) == 0
                 && mutex.is_taken_once_by(thread())
@@ -67,14 +67,14 @@ pub(crate) fn learn_about_inheritance() {
     WAITS_BY_MONOTONIC.store(can_wait_by_monotonic(), Ordering::Relaxed);
 }
 
-/// Not before Linux 5.14 and version 2.34 of the C library. A wait of the owner for itself until
-/// a time that is over tells.
+/// Returns true with Linux 5.14 and version 2.34 of the C library, or later. A wait of the owner
+/// for itself until a time that is over tells.
 fn can_wait_by_monotonic() -> bool {
     let mutex = Mutex::inheriting();
     let lock: Object = std::ptr::from_ref(&mutex).cast_mut().cast();
     let mut long_ago = libc::timespec { tv_sec: 0, tv_nsec: 1 };
     let until: Object = (&raw mut long_ago).cast();
-    // SAFETY: a free mutex, which nobody else knows, and a time.
+    // SAFETY: a free mutex, which no other code knows, and a time.
     unsafe {
         let clock = libc::CLOCK_MONOTONIC;
         real::pthread_mutex_lock()(lock) == 0
@@ -135,7 +135,7 @@ pub(crate) fn id_in_the_c_library() -> Option<u32> {
     }
     let mutex = Mutex::of_kind(libc::PTHREAD_MUTEX_NORMAL as u32);
     let lock = std::ptr::from_ref(&mutex).cast_mut().cast();
-    // SAFETY: a free mutex, which nobody else knows.
+    // SAFETY: a free mutex, which no other code knows.
     unsafe {
         if real::pthread_mutex_trylock()(lock) != 0 {
             return None;
@@ -202,7 +202,7 @@ fn counter(unfit: Unfit) -> GuardCount {
     }
 }
 
-/// Takes a mutex, whoever asks, if that is possible at once; otherwise does nothing.
+/// Takes a mutex for any caller, if that is possible at once; otherwise does nothing.
 ///
 /// # Safety
 /// `lock` must be what the program passed to take it.
@@ -225,7 +225,7 @@ pub(crate) unsafe fn is_left_alone(lock: Object, from: usize) -> bool {
     }
     // SAFETY: the caller's promise.
     let mutex = unsafe { Mutex::at(lock) };
-    // Whoever takes one that we have converted must not wait for it in the C library.
+    // A thread that takes one that we have converted must not wait for it in the C library.
     !mutex.was_converted() && (!origin::is_guarded(from) || mutex.is_converted())
 }
 
@@ -250,8 +250,8 @@ pub(crate) unsafe fn lock_guarded(lock: Object, from: usize) -> c_int {
     }
 }
 
-/// Lets a mutex go, whoever asks, if nobody stands in the table and it is simple; otherwise does
-/// nothing.
+/// Releases a mutex for any caller, if no waiter stands in the table and it is simple; otherwise
+/// does nothing.
 ///
 /// # Safety
 /// `lock` must be what the program passed to let it go.

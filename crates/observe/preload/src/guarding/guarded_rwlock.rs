@@ -1,7 +1,7 @@
 //! Guarded read-write locks, between the hooks and [`guard::rwlock`].
 //!
-//! Once a lock is ours it stays ours, whoever uses it, until it is initialised anew: the C library
-//! could not read it.
+//! Once a lock is ours it stays ours, whichever thread uses it, until it is initialised anew: the C
+//! library could not read it.
 
 use super::guarded_mutex::deadline;
 use super::{TABLE, count, thread};
@@ -96,8 +96,8 @@ pub(crate) unsafe fn write_now(lock: Object) -> bool {
     ours.is_claimed_plainly() && this().known_id().is_some_and(|me| ours.write_now(me))
 }
 
-/// Lets a lock go if it is ours and read, and nobody waits for it, and readers need not be known;
-/// else does nothing.
+/// Releases a lock if it is ours and read, and no thread waits for it, and readers need not be
+/// known; else does nothing.
 ///
 /// # Safety
 /// As for [`of`].

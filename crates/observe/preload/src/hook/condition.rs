@@ -3,7 +3,7 @@
 //! A wait lets its mutex go and takes it again inside the C library, where no hook sees it. So
 //! the two records around the wait carry both objects: the mutex is free from the first on, and
 //! held again at the second. Where in between the signal came is told by the signaller's record.
-//! In cheap mode a signal is recorded only while somebody waits for it, which a table of waiters
+//! In cheap mode a signal is recorded only while a thread waits for it, which a table of waiters
 //! by address tells.
 
 use super::{Object, Site, Words, export, full};
@@ -35,7 +35,7 @@ impl Waiter {
         Waiter(count)
     }
 
-    /// It waits no more.
+    /// Ends the count of this waiter.
     pub(super) fn done(self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

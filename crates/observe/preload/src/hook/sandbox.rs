@@ -1,13 +1,13 @@
 //! Seccomp: a program that restricts its own system calls is not recorded any further.
 //!
-//! Whoever makes a system call that the program's filter does not allow may kill it, and what a
+//! A system call that the program's filter does not allow may kill the program, and what a
 //! filter allows cannot be told. So this library looks at the two functions by which filters are
 //! installed, and before one is, it stops making system calls: the recording of this process and
 //! of those that it will start ends there, which the recording is told. If the kernel refuses the
 //! filter, recording goes on. A filter that is installed by the instruction itself is not seen; but
-//! a program without privileges must give them up for good before, and whoever does that by one of
-//! the two functions has the guard make no system calls but those of the C library's own locks.
-//! All other uses of the two functions are a comparison and a jump.
+//! a program without privileges must give them up for good before, and a program that does that by
+//! one of the two functions has the guard make no system calls but those of the C library's own
+//! locks. All other uses of the two functions are a comparison and a jump.
 
 use crate::{attachment, real};
 use core::arch::naked_asm;

@@ -75,7 +75,7 @@ impl TraceWriter {
         TraceWriter::create_version(path, VERSION)
     }
 
-    /// As [`TraceWriter::create`], for a trace of dataflow graphs.
+    /// Creates a file as [`TraceWriter::create`] does, for a trace of dataflow graphs.
     ///
     /// # Errors
     /// As [`TraceWriter::create`].

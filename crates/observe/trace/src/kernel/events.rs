@@ -32,7 +32,7 @@ const CLONE_THREAD: u64 = 0x0001_0000;
 pub struct Thread<'a> {
     /// Its id.
     pub id: u32,
-    /// As the kernel counts: smaller is more urgent. A deadline thread's -1 is shown as 0.
+    /// The kernel's number: smaller is more urgent. A deadline thread's -1 is shown as 0.
     pub priority: u16,
     /// Its name.
     pub name: &'a [u8],
@@ -44,7 +44,7 @@ pub struct Thread<'a> {
 pub enum Event<'a> {
     /// A processor goes from one thread to another.
     Switch { from: Thread<'a>, from_state: u32, to: Thread<'a> },
-    /// Somebody begins to wake a thread; `waker` is 0 for an interrupt.
+    /// A thread or an interrupt begins to wake a thread; `waker` is 0 for an interrupt.
     Waking { waker: u32, wakee: Thread<'a> },
     /// A thread became runnable, perhaps by an interrupt on its own processor.
     Wakeup { waker: u32, wakee: Thread<'a> },
@@ -92,7 +92,7 @@ pub struct Formats {
 }
 
 impl Formats {
-    /// From the text of `events/header_page` and the `format` files of events after it.
+    /// Parses the text of `events/header_page` and the `format` files of events after it.
     ///
     /// # Errors
     /// Fails if a field that is used, or an event that is always needed, is absent.

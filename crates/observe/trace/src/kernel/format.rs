@@ -34,9 +34,9 @@ pub struct FormatError {
 /// Position of a value in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Of its first byte.
+    /// Offset of its first byte.
     pub offset: usize,
-    /// In bytes.
+    /// Size in bytes.
     pub size: usize,
     signed: bool,
     elsewhere: bool,

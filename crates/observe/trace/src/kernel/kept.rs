@@ -46,7 +46,7 @@ impl Kept {
         self.discarded.last = gone;
     }
 
-    /// Says that records are missing between the last one and `now`.
+    /// Counts records that are missing between the last one and `now`.
     pub(super) fn lost(&mut self, count: u64, now: u64) {
         if count == 0 {
             return;

@@ -29,10 +29,11 @@ pub enum Error {
     /// The kernel describes its events in a way that is not understood.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// In a container: the tracer uses the numbers of the machine, the program others.
+    /// The process is in a container: the tracer uses the machine's thread ids, the program others.
     #[error(
-        "this process has its own thread ids ({namespace}), the kernel's tracer uses those of \
-         the machine; run outside the container, or give it the machine's (`--pid=host`)"
+        "this process is in its own process-id namespace ({namespace}), and the kernel's tracer \
+         uses the thread ids of the machine: run keeptime outside the container, or start the \
+         container with `--pid=host`"
     )]
     Namespace {
         /// The namespace of process ids.

@@ -1,4 +1,4 @@
-//! One page of the kernel's trace buffer: which events, when.
+//! Decoder of one page of the kernel's trace buffer.
 //!
 //! ```text
 //!   +-----------+--------+---------------------------------------------+
@@ -39,7 +39,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// From the kernel's description of a page's header.
+    /// Creates the layout from the kernel's description of a page's header.
     ///
     /// # Errors
     /// Fails if a field is missing, or if a page would be larger than any kernel's.
@@ -60,9 +60,9 @@ impl Layout {
 pub enum Missed {
     /// None.
     Nothing,
-    /// So many.
+    /// This number of events.
     Counted(u64),
-    /// At least one: the page had no room for the number.
+    /// One event or more: the page had no room for the number.
     Uncounted,
 }
 
@@ -78,8 +78,8 @@ pub struct Head {
 /// A page that contradicts itself. What came before the place was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// Not even a header.
-    #[error("a page of {bytes} bytes, its header has {header}")]
+    /// A page without a complete header.
+    #[error("page of {bytes} bytes, expected at least the {header} bytes of its header")]
     Short {
         /// Bytes there are.
         bytes: usize,
@@ -175,7 +175,7 @@ enum Clock {
 
 /// One entry of a page: an event, or something between events.
 struct Entry {
-    /// With its header; at least 4, so that a walk always ends.
+    /// Length with the header; at least 4, so that a walk always ends.
     length: usize,
     clock: Clock,
     /// Bytes before the data of an event; `None` for what is not an event.

@@ -36,10 +36,10 @@ pub enum What<'a> {
     On,
     /// The thread left the processor.
     Off {
-        /// It could have run on.
+        /// True if the thread could have run on.
         preempted: bool,
     },
-    /// So many records are missing before this one.
+    /// This number of records is missing before this one.
     Lost(u64),
     /// A thread has a new name.
     Named(Id, &'a [u8]),

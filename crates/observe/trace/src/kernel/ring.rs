@@ -81,7 +81,7 @@ impl EventOn {
         if event < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call gave a new descriptor that nobody else knows.
+        // SAFETY: the call gave a new descriptor that no other code knows.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
         Ok(EventOn { processor, event, counts_lost })
     }
@@ -91,7 +91,7 @@ impl EventOn {
 #[derive(Debug)]
 pub(super) struct Ring {
     on: EventOn,
-    /// Of `page_bytes + data_bytes`, until this is dropped.
+    /// Mapping of `page_bytes + data_bytes`, until this is dropped.
     map: NonNull<u8>,
     page_bytes: usize,
     data_bytes: usize,

@@ -1,7 +1,7 @@
 //! The collector of tier `Scheduler`: every switch and wake-up of the machine, through tracefs.
 //!
 //! The kernel writes into a buffer of its own for each processor, stamped with the counter that
-//! the rest of a trace uses, and nobody reads it while the program runs: a reader would need a
+//! the rest of a trace uses, and it is not read while the program runs: a reader would need a
 //! processor, and would starve when real-time threads have them all. When the program has ended,
 //! the tracer is stopped and the pages are read.
 //!
@@ -101,8 +101,8 @@ impl Scheduler {
         let finished = streams.finish(&mut process_of);
         if finished.breaks > 0 {
             notes.push(format!(
-                "in {} places a switch is missing that the kernel did not count; they are given \
-                 as lost",
+                "switches are missing in {} places where the kernel reported no loss; they are \
+                 recorded as lost",
                 finished.breaks
             ));
         }
@@ -180,7 +180,7 @@ fn process_of(thread: u32) -> Option<u32> {
 struct Reader<'a> {
     instance: &'a Instance,
     formats: &'a Formats,
-    /// It has every switch, so that each event must come from the thread that came last.
+    /// True if it has every switch, so that each event must come from the thread that came last.
     whole: bool,
     started: u64,
     stopped: u64,
@@ -190,7 +190,7 @@ impl Reader<'_> {
     fn read(&self, streams: &mut Streams, notes: &mut Vec<String>) {
         let processors = match self.instance.processors() {
             Ok(processors) => processors,
-            Err(error) => return notes.push(format!("what the tracer recorded is lost: {error}")),
+            Err(error) => return notes.push(format!("the tracer's records are lost: {error}")),
         };
         for processor in processors {
             let statistics = self.instance.read(&format!("per_cpu/cpu{processor}/stats"));

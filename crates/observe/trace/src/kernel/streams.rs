@@ -1,8 +1,8 @@
 //! Events of the kernel's tracer become records, one stream for each processor.
 //!
 //! Most events become one record each. A wake-up is two events: `sched_waking` on the processor
-//! of whoever wakes, and `sched_wakeup` when the thread is runnable, which may be reported by an
-//! interrupt on another processor. The record has the time of the second and the waker of the
+//! of the waking thread, and `sched_wakeup` when the thread is runnable, which may be reported by
+//! an interrupt on another processor. The record has the time of the second and the waker of the
 //! first, joined by the id of the thread: the last one before it that was not used yet. An
 //! interrupt that wakes is thread 0.
 //!
@@ -66,7 +66,7 @@ pub(super) struct Finished {
 }
 
 impl Streams {
-    /// Says which thread ran when an event happened, before the event is taken.
+    /// Records the thread that ran when an event happened, before the event is taken.
     pub(super) fn ran(&mut self, processor: u32, time: u64, thread: u32) {
         let stream = self.processors.entry(processor).or_default();
         if let Some((_, first)) = stream.running.filter(|(on, _)| *on != thread) {
@@ -120,12 +120,13 @@ impl Streams {
         self.processors.entry(processor).or_default().records.push(record.to_raw());
     }
 
-    /// Says that it is not known any more who runs: events are missing that were counted.
+    /// Marks the running thread as unknown: events are missing that were counted.
     pub(super) fn interrupted(&mut self, processor: u32) {
         self.processors.entry(processor).or_default().running = None;
     }
 
-    /// Says where events of a processor are missing; makes the processor known even if all are.
+    /// Records the places where events of a processor are missing; makes the processor known even
+    /// if all are.
     pub(super) fn lost(&mut self, processor: u32, ranges: impl IntoIterator<Item = LostRange>) {
         self.processors.entry(processor).or_default().lost.extend(ranges);
     }

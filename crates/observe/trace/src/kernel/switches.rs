@@ -30,8 +30,8 @@ const LARGEST_RING_BYTES: usize = 8 << 20;
 const WATERMARK_SHARE: usize = 4;
 /// The reader's priority: above every thread that could keep it from its rings.
 const READER_PRIORITY: u8 = 99;
-/// Interval at which a ring is read if its event can no longer wake anybody, because the program's
-/// first process ended; processes that it started may still run.
+/// Interval at which a ring is read if its event can no longer wake the reader, because the
+/// program's first process ended; processes that it started may still run.
 const LOOK_AGAIN_NS: i64 = 20_000_000;
 /// The highest value of `perf_event_paranoid` at which this works without a privilege.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -73,7 +73,7 @@ impl Switches {
         match self.join() {
             Some(Ok(reader)) => reader.finish(clock),
             _ => {
-                let note = "the thread that read the switches failed: they are lost".into();
+                let note = "the thread that read the switches failed: the switches are lost".into();
                 Collected { notes: vec![note], ..Collected::default() }
             }
         }
@@ -86,7 +86,7 @@ impl Drop for Switches {
     }
 }
 
-/// As large as is allowed, all of one size.
+/// Opens rings of one size, the largest that is allowed.
 fn open_rings(request: &Request, notes: &mut Vec<String>) -> Result<Vec<Ring>, Error> {
     let processors = on_line()?;
     let page_bytes = rustix::param::page_size();
@@ -137,9 +137,9 @@ fn refused(process: u32, processor: u32, source: io::Error) -> Error {
     let paranoid = std::fs::read_to_string(PARANOID);
     let paranoid = paranoid.as_deref().map_or("absent", str::trim);
     let grant = match source.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::SRCH) => "it is not running any more".into(),
+        Some(Errno::SRCH) => "the process has ended".into(),
         Some(Errno::MFILE | Errno::NFILE) => {
-            "one descriptor is needed for each processor: raise `ulimit -n`".into()
+            "one file descriptor is needed for each processor: raise `ulimit -n`".into()
         }
         Some(Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP) => {
             "this kernel was built without CONFIG_PERF_EVENTS".into()

@@ -151,7 +151,7 @@ fn is_dead(process: Pid) -> bool {
     test_kill_process(process) == Err(Errno::SRCH)
 }
 
-/// A tracer of our own, which nobody else's settings disturb.
+/// A tracer of our own, which the settings of other tracers do not disturb.
 #[derive(Debug)]
 pub(super) struct Instance {
     tracefs: Arc<Tracefs>,
@@ -183,7 +183,7 @@ impl Instance {
         format!("{}/{file}", self.name)
     }
 
-    /// As [`Tracefs::write`].
+    /// Writes as [`Tracefs::write`] does.
     ///
     /// # Errors
     /// [`Error::Control`] with the file and the value.
@@ -191,7 +191,7 @@ impl Instance {
         self.tracefs.write(&self.path(file), value)
     }
 
-    /// As [`Tracefs::read`].
+    /// Reads as [`Tracefs::read`] does.
     ///
     /// # Errors
     /// [`Error::Control`] with the file.
@@ -223,7 +223,7 @@ impl Instance {
     /// Removes it, which dropping does too, and tells of a refusal.
     ///
     /// # Errors
-    /// [`Error::Control`] when somebody else holds it open; the next recording tries again.
+    /// [`Error::Control`] when another process holds it open; the next recording tries again.
     pub(super) fn remove(self) -> Result<(), Error> {
         self.tracefs.remove(&self.name).map_err(control(&self.name, "remove it"))
     }

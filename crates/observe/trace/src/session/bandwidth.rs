@@ -13,7 +13,8 @@ pub struct Bandwidth {
     pub not_attached: u64,
     /// Number of times that a process took the lock while it did not hold it.
     pub acquisitions: u64,
-    /// For how long processes held it, in sum; those that ended with it, until the program ended.
+    /// Total time for which processes held it; for processes that ended with it, until the program
+    /// ended.
     pub held_ns: u64,
     /// Processes that had work outstanding when they ended, or still had it when the program did.
     pub outstanding: u64,
@@ -27,7 +28,7 @@ pub struct Bandwidth {
     pub failed_streams: u64,
     /// Calls that did not wait any longer until a stream had been asked.
     pub impatient_calls: u64,
-    /// Processes without a thread that asks: what nobody waited for was held on.
+    /// Processes without a polling thread: the lock was held on for work that no call waited for.
     pub without_poller: u64,
 }
 

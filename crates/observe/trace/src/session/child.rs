@@ -75,7 +75,7 @@ impl<'scope> WaitingChild<'scope> {
         drop(go);
         let reason = match spawner.join().expect("the spawner does not panic") {
             Err(error) => error,
-            Ok(_) => io::Error::other("it was killed before it ran"),
+            Ok(_) => io::Error::other("the process was killed before it ran the program"),
         };
         Err(Error::Start { program, reason })
     }
@@ -99,7 +99,7 @@ impl Running<'_> {
     ///
     /// # Errors
     /// [`Error::Start`] when there is no such program, or it cannot be run; [`Error::System`] when
-    /// nobody knows how it ended.
+    /// its exit status is not known.
     pub(super) fn wait(self) -> Result<ExitStatus, Error> {
         let spawned = self.spawner.join().expect("the spawner does not panic");
         let program = self.program;

@@ -109,7 +109,7 @@ mod tests {
         dead.close(&recording.log(), &recording.side())
     }
 
-    /// The largest process id is given to nobody: the kernel's own limit is below it.
+    /// The largest process id is given to no process: the kernel's own limit is below it.
     const NOBODY: u32 = 1 << 22;
 
     #[test]

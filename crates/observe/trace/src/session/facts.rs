@@ -102,13 +102,13 @@ const TROUBLES: [Trouble; record::side::TROUBLES] = [
 fn describe(trouble: Trouble) -> &'static str {
     match trouble {
         Trouble::UncoveredFunction => {
-            "the program got functions of the driver that are not recorded"
+            "the program obtained functions of the driver that are not recorded"
         }
         Trouble::NotAttached => "processes could not attach to the recording",
-        Trouble::NameLost => "there was no room for names",
+        Trouble::NameLost => "the memory for names was full",
         Trouble::FunctionMissing => "functions of the C library were not found",
         Trouble::NestedTooDeep => "calls of the driver were nested too deep",
-        Trouble::Cupti => "CUPTI could not be used, or was not understood",
+        Trouble::Cupti => "CUPTI could not be used, or its data could not be read",
         Trouble::Valgrind => "processes ran under Valgrind, where nothing is recorded or guarded",
     }
 }

@@ -39,9 +39,10 @@ pub(super) struct Inherited {
 }
 
 impl Inherited {
-    /// With these signals blocked and SIGCHLD ignored or not, and this process's present limit on
-    /// the size of files. That limit is raised here for this process, as far as it may be: its
-    /// memory and its trace may be larger than what the program may write.
+    /// Creates the state from these blocked signals, from whether SIGCHLD is ignored, and from this
+    /// process's present limit on the size of files. That limit is raised here for this process, as
+    /// far as possible: its memory and its trace may be larger than the files that the program may
+    /// write.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.

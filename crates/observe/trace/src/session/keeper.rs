@@ -74,9 +74,9 @@ impl Keeper {
         }
     }
 
-    /// Tells which process is the program.
+    /// Tells the keeper the process id of the program.
     pub(super) fn tell(&self, program: Pid) {
-        // Fails only when somebody killed the keeper.
+        // Fails only when the keeper was killed.
         let _ = send(&self.socket, &pid_bytes(Some(program)), SendFlags::NOSIGNAL);
     }
 
@@ -102,7 +102,7 @@ impl Keeper {
         self.seen.borrow_mut().clear();
     }
 
-    /// Asks what came. Without an answer, nothing did.
+    /// Asks the keeper for the signals that came. Without an answer, none did.
     fn ask(&self) {
         // It may have been stopped, as by `kill -STOP -- -GROUP`.
         let _ = pidfd_send_signal(&self.process, Signal::CONT);

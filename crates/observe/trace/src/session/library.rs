@@ -28,8 +28,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 const NAME: &str = "libkeeptime_preload.so";
-/// In the path as the linker knows it, and not in the one that memory maps show: programs with
-/// AddressSanitizer linked statically end when they find its dynamic runtime there.
+/// Name of a folder in the path that the linker knows, but not in the path that memory maps show:
+/// programs with AddressSanitizer linked statically end when they find its dynamic runtime there.
 const RUNTIME: &str = "libasan.so";
 /// Folders in which the user's files are safe from others: where only owners may rename.
 const PLACES: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
@@ -63,12 +63,13 @@ pub(super) fn place(library: &Library) -> Result<OsString, Error> {
     let library = match library {
         Library::File(path) => path,
         Library::Content(_) => {
-            let reason = format!("{reason}no folder for temporary files can hold it");
+            let reason = format!("{reason}no folder for temporary files can hold the library");
             return Err(Error::Preload { file: NAME.into(), reason });
         }
     };
     if library.as_os_str().as_bytes().iter().any(|byte| b": \t\n$".contains(byte)) {
-        let why = "its path has a colon, a space or a dollar sign, which LD_PRELOAD cannot hold";
+        let why =
+            "the path contains a colon, a space or a dollar sign, which LD_PRELOAD does not allow";
         return Err(Error::Preload { file: library, reason: reason + why });
     }
     Ok(library.into())
@@ -78,7 +79,7 @@ pub(super) fn place(library: &Library) -> Result<OsString, Error> {
 fn file(library: &Path) -> Result<PathBuf, Error> {
     let refused = |reason: &str| Error::Preload { file: library.to_owned(), reason: reason.into() };
     let path = fs::canonicalize(library).map_err(|error| refused(&error.to_string()))?;
-    if path.is_file() { Ok(path) } else { Err(refused("it is not a file")) }
+    if path.is_file() { Ok(path) } else { Err(refused("not a regular file")) }
 }
 
 fn is_safe(place: &Path) -> bool {
@@ -170,7 +171,10 @@ fn make_folder(path: &Path, own: u32) -> io::Result<()> {
     if about.is_dir() && about.uid() == own && about.mode() & 0o777 == 0o755 {
         return Ok(());
     }
-    Err(io::Error::other(format!("{} is not a folder of this user alone", path.display())))
+    Err(io::Error::other(format!(
+        "{} is not a folder that only this user can change",
+        path.display()
+    )))
 }
 
 fn link(target: &Path, path: &Path) -> io::Result<()> {
@@ -195,7 +199,9 @@ fn copy(library: &Path, path: &Path) -> io::Result<PathBuf> {
 /// A file with these bytes that everybody can read, unless it is there already.
 fn write(place: &Path, bytes: &[u8], path: &Path) -> io::Result<PathBuf> {
     if rustix::fs::statvfs(place)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
-        return Err(io::Error::other("no program may be loaded from there (noexec)"));
+        return Err(io::Error::other(
+            "mounted with noexec, so that no library can be loaded from it",
+        ));
     }
     if fs::read(path).ok().as_deref() != Some(bytes) {
         replace(path, |new| {
@@ -206,7 +212,7 @@ fn write(place: &Path, bytes: &[u8], path: &Path) -> io::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Makes a file under another name and then gives it its own, so that nobody finds half of it.
+/// Makes a file under another name and then gives it its own, so that no process finds half of it.
 fn replace(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let _ = fs::remove_file(&new);
@@ -291,7 +297,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&native).unwrap(), "content");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let text = lay_out(&place, &library).unwrap_err().to_string();
-        assert!(text.ends_with("is not a folder of this user alone"), "{text}");
+        assert!(text.ends_with("is not a folder that only this user can change"), "{text}");
         fs::remove_dir_all(&place).unwrap();
     }
 
@@ -319,7 +325,7 @@ mod tests {
         let refusal = |path: &str| place(&Library::File(path.into())).unwrap_err().to_string();
         let text = refusal("/absent.so");
         assert!(text.starts_with("/absent.so: cannot be preloaded: No such file"), "{text}");
-        assert_eq!(refusal("/"), "/: cannot be preloaded: it is not a file");
+        assert_eq!(refusal("/"), "/: cannot be preloaded: not a regular file");
     }
 
     #[test]

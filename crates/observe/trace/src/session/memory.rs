@@ -17,8 +17,8 @@ pub(super) fn check(bytes: u64) -> Result<(), Error> {
     }
 }
 
-/// As much memory as a file may have that this process makes, with what is to be told if that is
-/// less than wanted. A recording is a memory file, for which the limit holds, too.
+/// Returns the memory that the limit on the size of this process's files allows, with a note if
+/// that is less than requested. A recording is a memory file, for which the limit holds, too.
 ///
 /// # Errors
 /// [`Error::FileLimit`] when not even the smallest recording fits.

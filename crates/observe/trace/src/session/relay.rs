@@ -1,11 +1,11 @@
-//! Passes on the signals that reach the recorder, so that whoever sends them need not know that
-//! it is there, until the program has ended.
+//! Passes on the signals that reach the recorder, so that their sender need not know that it is
+//! there, until the program has ended.
 //!
 //! | signal | goes to |
 //! |---|---|
-//! | of the terminal, or sent to the whole process group | nobody: the program has got it |
+//! | of the terminal, or sent to the whole process group | none: the program has got it |
 //! | of a timer that began before the recorder did | the program |
-//! | for what the recorder itself does (SIGPIPE, SIGXFSZ, SIGCHLD) | nobody |
+//! | for what the recorder itself does (SIGPIPE, SIGXFSZ, SIGCHLD) | none |
 //! | sent by the program to its parent | the recorder's parent |
 //! | any other | the program |
 //!
@@ -34,7 +34,7 @@ pub(super) struct Relay<'a> {
     pub program: OwnedFd,
 }
 
-/// Whom a signal is for.
+/// Receiver of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiver {
     Program,
@@ -126,7 +126,7 @@ fn is_own(came: &Came) -> bool {
     is_of_child || came.pid == getpid().as_raw_nonzero().get() as u32
 }
 
-/// Whom a signal is for that only this process got.
+/// Returns the receiver of a signal that only this process got.
 fn receiver_of_alone(came: &Came) -> Receiver {
     let is_of_session = [libc::SIGHUP, libc::SIGCONT].contains(&came.signal) && leads_session();
     // The kernel's own: for the use of processor time, say, which the program is told of for its

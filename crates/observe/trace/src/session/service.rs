@@ -14,7 +14,7 @@ const ROUND: Duration = Duration::from_millis(100);
 /// The largest part of the time that this may take.
 const LARGEST_SHARE: u32 = 20;
 
-/// Tells the service to stop when it is dropped.
+/// Handle that stops the service when it is dropped.
 pub(super) struct Stop(OwnedFd);
 
 impl Stop {

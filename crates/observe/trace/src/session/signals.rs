@@ -25,7 +25,7 @@ pub(super) struct Came {
     pub code: i32,
     /// Process id of the sender; 0 if it cannot be seen from here.
     pub pid: u32,
-    /// As which user.
+    /// User id of the sender.
     uid: u32,
     /// Value that `sigqueue` sent with it.
     value: u64,
@@ -78,7 +78,7 @@ pub(super) fn descriptor() -> io::Result<OwnedFd> {
     if made < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: a new descriptor that no other code owns.
     Ok(unsafe { OwnedFd::from_raw_fd(made as i32) })
 }
 

@@ -19,11 +19,11 @@ const BLOCK_RECORDS: usize = 4096;
 /// Numbers of records in the trace and of records that are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// In the trace.
+    /// Records in the trace.
     pub records: u64,
-    /// That there was no room for.
+    /// Records for which there was no room.
     pub lost: u64,
-    /// That gave way to later ones.
+    /// Records that later ones replaced.
     pub overwritten: u64,
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Longest chain of scripts that are each other's interpreters, as in the kernel.
 const MOST_SCRIPTS: usize = 5;
-/// As much as the kernel reads of a script's first line.
+/// Number of bytes that the kernel reads of a script's first line.
 const FIRST_LINE_BYTES: usize = 256;
 const NATIVE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
 
@@ -21,7 +21,7 @@ pub fn reason(program: &OsStr, search: Option<&OsStr>, failed: u64) -> String {
         return no_room();
     }
     let Some(file) = find(program, search) else {
-        return "its file is not there any more".to_owned();
+        return "the program's file does not exist any more".to_owned();
     };
     of_file(&file, 0)
 }
@@ -30,10 +30,11 @@ pub fn reason(program: &OsStr, search: Option<&OsStr>, failed: u64) -> String {
 fn no_room() -> String {
     match getrlimit(Resource::As).current {
         Some(limit) => format!(
-            "its address space is limited to {limit} bytes (ulimit -v), of which the recording's \
-             memory may be a sixteenth; with less memory (--memory) it is recorded"
+            "the program's address space is limited to {limit} bytes (ulimit -v), and the \
+             recording's memory may take a sixteenth of it: give the recording less memory \
+             (--memory)"
         ),
-        None => "it could not map the recording's memory".to_owned(),
+        None => "the program could not map the recording's memory".to_owned(),
     }
 }
 
@@ -72,7 +73,7 @@ fn of_file(path: &Path, depth: usize) -> String {
         return format!("{name} runs with the rights of another user (set-user-id)");
     }
     match Program::read(&file, &start) {
-        None => format!("{name} is not a program of this system"),
+        None => format!("{name} is not an ELF program"),
         Some(Program { bits: 32, .. }) => format!("{name} is a 32-bit program"),
         Some(Program { machine, .. }) if machine != NATIVE => {
             format!("{name} is for another architecture (ELF machine {machine})")
@@ -82,8 +83,8 @@ fn of_file(path: &Path, depth: usize) -> String {
             format!("{name} is linked with musl, and the library is for the GNU C library")
         }
         Some(Program { linker: Some(linker), .. }) => format!(
-            "{name} is started by {linker}, which did not load it: the program has another root, \
-             or rights of its own (file capabilities)"
+            "{name} is started by {linker}, which did not load it: the program has another root \
+             directory, or file capabilities"
         ),
     }
 }
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(find(OsStr::new("./sh"), None), Some("./sh".into()));
         assert_eq!(
             reason(OsStr::new("no-such-program"), None, 0),
-            "its file is not there any more"
+            "the program's file does not exist any more"
         );
     }
 

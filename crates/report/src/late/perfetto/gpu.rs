@@ -17,7 +17,7 @@ const MOST_LANES: usize = 16;
 /// Tracks of the GPUs' streams, with the end of the latest work of each.
 #[derive(Default)]
 pub(super) struct Gpus {
-    /// By GPU and stream.
+    /// Lanes by GPU and stream.
     lanes: HashMap<(u32, u32), Vec<u64>>,
     tracks: HashMap<(u32, u32, usize), u32>,
 }

@@ -184,7 +184,7 @@ pub(crate) struct TrackEvent {
 pub(crate) const SLICE_BEGIN: u32 = 1;
 /// The innermost slice of the track ends.
 pub(crate) const SLICE_END: u32 = 2;
-/// No duration.
+/// Type of an event without duration.
 pub(crate) const INSTANT: u32 = 3;
 /// A value of a counter.
 pub(crate) const COUNTER: u32 = 4;

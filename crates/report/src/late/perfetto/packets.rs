@@ -18,7 +18,7 @@ use trace::Trace;
 const SEQUENCE: u32 = 1;
 /// `Trace.packet`, the field that every packet of a file is.
 const PACKET_KEY: u8 = 1 << 3 | 2;
-/// So many bytes are gathered before they are written.
+/// Number of bytes that are gathered before they are written.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A track, by its number in the file.

@@ -11,7 +11,7 @@ pub(super) struct LockNow {
     pub place: Option<u32>,
     /// Threads that wait for it.
     pub waiting: u32,
-    /// The number of its counter, once somebody has waited for it.
+    /// The number of its counter, once a thread has waited for it.
     pub counter: Option<u32>,
     /// Latest release of the lock, or post of the semaphore: its time in ticks, and its stream.
     pub release: Option<(u64, u32)>,

@@ -4,7 +4,7 @@
 //!
 //! A switch from a thread that was not on the processor, as far as the records say, would be an
 //! error in Perfetto's eyes. Where records are missing, the processor therefore goes to a thread
-//! called `records lost`, and from there to whoever is known to run next.
+//! called `records lost`, and from there to the thread that is known to run next.
 
 use super::Export;
 use super::message::*;
@@ -16,7 +16,7 @@ use record::{Kind, Record, SwitchDetail};
 use std::collections::{BTreeMap, HashMap};
 use trace::Block;
 
-/// So many events are in a packet.
+/// Number of events in a packet.
 const BUNDLE: usize = 512;
 /// Ids of the threads that stand for missing records, one for each processor: above all real ones.
 const LOST_TID: u32 = 0x4000_0000;

@@ -227,7 +227,7 @@ impl<'s> Export<'s, '_> {
         };
         let lock = self.now(key, ticks);
         lock.counter = Some(number);
-        // A lock that was destroyed while somebody waited for it is another one by now.
+        // A lock that was destroyed while a thread waited for it is another one by now.
         lock.waiting = lock.waiting.saturating_add_signed(change);
         let value = Some(i64::from(lock.waiting));
         let track = self.tracks.waiting(&mut self.to, (key.0, number), name)?;
@@ -257,7 +257,7 @@ impl<'s> Export<'s, '_> {
         }
     }
 
-    /// A wait for a condition ends. If somebody has signalled, the rest of it was for its mutex;
+    /// A wait for a condition ends. If a thread has signalled, the rest of it was for its mutex;
     /// returns when that began.
     fn retakes(
         &mut self,

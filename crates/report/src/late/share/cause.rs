@@ -118,7 +118,7 @@ fn woken(findings: &Findings<'_>, lock: Option<u32>, behind: Option<&Task>) -> S
     sentence
 }
 
-/// Behind whom a woken thread waited; an idle processor has to wake up first.
+/// Names the thread behind which a woken thread waited; an idle processor has to wake up first.
 fn behind_whom(phrase: &mut Phrase, behind: Option<&Task>) {
     match behind {
         Some(behind) if behind.tid == 0 => phrase.text(", which was idle, to wake up"),
@@ -151,7 +151,7 @@ fn held(findings: &Findings<'_>, holders: &[Holder], readers: u32) -> Sentence {
     }
     match holders.last() {
         Some(last) => sentence.state = state(findings, &last.state),
-        None => base.text("held by somebody"),
+        None => base.text("held by an unknown thread"),
     }
     sentence
 }
@@ -188,7 +188,7 @@ fn free(to: Option<&Task>, certain: bool) -> Sentence {
         What::HandOver,
         match certain {
             true => "which was free",
-            false => "which nobody is known to have held",
+            false => "which had no known holder",
         },
     );
     if let Some(to) = to {

@@ -39,7 +39,7 @@ impl<'s> LockNames<'s> {
     }
 
     /// The place of the lock in the survey, at a time since the start of recording; none for one
-    /// that the survey has forgotten, since nobody ever waited for it.
+    /// that the survey has forgotten, since no thread ever waited for it.
     pub(in crate::late) fn find(&self, key: Key, at_ns: u64) -> Option<u32> {
         let life = self.lives.get(&key)?.iter().rev().find(|life| life.from_ns <= at_ns)?;
         (at_ns <= life.to_ns).then_some(life.place)
@@ -64,7 +64,7 @@ mod tests {
         let names = LockNames { names: vec!["M1", "M2"], lives };
         let find = |at_ns| names.find(key, at_ns);
         assert_eq!([find(0), find(100), find(500)], [Some(0), Some(0), Some(1)]);
-        // Between them were locks that nobody waited for.
+        // Between them were locks that no thread waited for.
         assert_eq!(find(300), None);
         assert_eq!(names.find((0, Family::Spin, 0x1000), 0), None);
         assert_eq!(names.name(Some(1), Family::Mutex), "M2");

@@ -18,7 +18,7 @@ function show(into, item, buttons) {
     into.append(made);
   };
   button("Zoom to it", () => lookAt(item.from - item.duration * 0.1 - 100, item.to + item.duration * 0.1 + 100));
-  if (item.list === "waits" && holderOf(item, item.from)) button("Go to who had it", () => jump(item, item.from));
+  if (item.list === "waits" && holderOf(item, item.from)) button("Go to the holder", () => jump(item, item.from));
 }
 
 function fillTable() {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// Threads that are said to be involved in a call, at most.
 const MOST_INVOLVED: usize = 12;
 
-/// From a release or a signal to the thread that it let in.
+/// An arrow from a release or a signal to the thread that it let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrow {
     /// Time in ticks, and the stream of the thread.

@@ -16,7 +16,7 @@ use record::{Class, Kind, Record};
 use trace::StreamKind;
 use trace::metadata::Tier;
 
-/// In `flags`: it had not ended, or its end is missing.
+/// Bit of `flags`: it had not ended, or its end is missing.
 const OPEN: i64 = 1;
 /// Waits: it ended without the lock. Calls: it returned an error.
 const FAILED: i64 = 2;
@@ -46,8 +46,8 @@ impl Data<'_> {
             ),
         };
         if self.survey.contended_only {
-            words += " Locks that were taken without waiting were not recorded: who had one is \
-                      known only where its own word named the owner.";
+            words += " Locks that were taken without waiting were not recorded: the holder of one \
+                      is known only where the lock itself named it.";
         }
         if left_out > 0 {
             words += &format!(" {left_out} records of the scheduler were left out.");

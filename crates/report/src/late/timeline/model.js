@@ -80,7 +80,7 @@ function describe(item) {
     case "runs": return [item.task < 0 ? "Several threads" : task(item.task).text, `${when}, on CPU ${item.processor}`, item.task < 0 || task(item.task).tid === 0 ? "" : `${task(item.task).process}${item.priority ? `, priority ${priority(item.priority)}` : ""}`];
     case "parts": return [data.texts[item.text], when, data.texts[item.text] === data.causes[item.cause][0] ? "" : data.causes[item.cause][0]];
     case "gpu": return [data.texts[item.name], when, now.gpuRows[item.row]];
-    case "boosts": return [`Priority ${priority(item.old)} to ${priority(item.new)}`, `at ${short(item.from - callBegin())}, ${task(item.task).text}`, item.new < item.old ? "inherited from who waits for its lock" : "given back"];
+    case "boosts": return [`Priority ${priority(item.old)} to ${priority(item.new)}`, `at ${short(item.from - callBegin())}, ${task(item.task).text}`, item.new < item.old ? "inherited from a thread that waits for its lock" : "given back"];
     default: return ["Records lost", when, `${item.count} records are missing`];
   }
 }
@@ -89,7 +89,7 @@ const priority = (kernel) => kernel < 100 ? `real-time ${99 - kernel}` : `nice $
 
 function hadBy(wait, at) {
   const holder = holderOf(wait, at);
-  if (!holder) return wait.owner >= 0 ? `had by ${task(wait.owner).text}` : "who had it is not recorded";
+  if (!holder) return wait.owner >= 0 ? `had by ${task(wait.owner).text}` : "holder not recorded";
   const call = callAt(holder.task, holder.at);
   return `${holder.signal ? "signalled by" : "had by"} ${task(holder.task).text}${call ? `, in ${data.texts[call.name]}` : ""}`;
 }

@@ -18,7 +18,7 @@ const MOST_RECORDS: usize = 1 << 19;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum State {
-    /// On a processor.
+    /// Running on a processor.
     Running = 0,
     /// Taken off its processor while it could have run on.
     Preempted = 1,

@@ -22,7 +22,7 @@ type ClientId = [u8; 16];
 
 /// Next step of a request to register.
 pub(crate) enum Reply {
-    /// This is its answer.
+    /// The answer is known.
     Now(Box<RegisterResponse>),
     /// The answer comes from [`Desk::finished`].
     Later,
@@ -118,7 +118,10 @@ impl Desk {
         match client.window.ask(request.sequence) {
             Verdict::Kept(response) => return Reply::Now(Box::new(response.clone())),
             Verdict::TooOld => {
-                return reject(Outcome::new(Outcome::TOO_OLD, "sequence: not kept any more"));
+                return reject(Outcome::new(
+                    Outcome::TOO_OLD,
+                    "sequence: its answer is not kept any more",
+                ));
             }
             Verdict::Pending => {
                 let waiting = client.waiting.entry(request.sequence).or_default();
@@ -145,11 +148,11 @@ impl Desk {
         let limits = &self.settings.limits;
         let known = self.clients.contains_key(&request.client);
         if !known && self.clients.len() >= limits.clients as usize {
-            let text = format!("{} remote clients are the most", limits.clients);
+            let text = format!("limit of {} remote clients reached", limits.clients);
             return Some(Outcome::new(Outcome::REFUSED, text));
         }
         (self.registrations.len() >= limits.registrations as usize).then(|| {
-            let text = format!("{} remote registrations are the most", limits.registrations);
+            let text = format!("limit of {} remote registrations reached", limits.registrations);
             Outcome::new(Outcome::REFUSED, text)
         })
     }
@@ -204,7 +207,7 @@ impl Desk {
         let thread = std::thread::Builder::new().name(format!("remote-{slot}"));
         let spawned = thread.spawn(move || {
             let report = |event| {
-                // The gateway outlives its registrations; after it there is nobody to tell.
+                // The gateway outlives its registrations; after it no registration is left to tell.
                 let _ = events.send(event);
                 bell.ring();
             };

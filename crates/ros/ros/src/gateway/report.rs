@@ -9,7 +9,7 @@ use accel::{Client, Error};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// For how long an answer of the server is good enough for the next question.
+/// Time for which an answer of the server is good enough for the next question.
 const FRESH: Duration = Duration::from_millis(20);
 
 pub(crate) struct Reporter {

@@ -1,4 +1,4 @@
-//! At most once: which numbers have been seen, and what they were answered.
+//! Execution at most once: the numbers that have been seen, and their answers.
 //!
 //! A request has a number that its client counts up. The window keeps the largest numbers that it
 //! has seen, with their answers, and once it is full nothing below them is executed any more:
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 pub enum Verdict<'a, A> {
     /// Execute it, then [`Window::keep`] its answer.
     New,
-    /// It is being executed.
+    /// The request is being executed.
     Pending,
     /// Answer this again.
     Kept(&'a A),

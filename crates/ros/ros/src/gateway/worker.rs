@@ -2,7 +2,7 @@
 //!
 //! Each registration has a thread of its own, and a request topic and a response topic of its own.
 //! A client that floods its registration overwrites only its own requests, and one that died without
-//! acknowledging its answers holds up nobody else's.
+//! acknowledging its answers holds up no other client's.
 //!
 //! The requests of a registration are executed one after the other, in the order of arrival; among
 //! registrations the server decides, by chain priority.
@@ -75,7 +75,7 @@ impl Heard {
     }
 }
 
-/// Counts of a registration. Relaxed: counters that nobody acts upon.
+/// Counts of a registration. Relaxed: nothing depends on them.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub requests: AtomicU64,
@@ -242,7 +242,7 @@ impl Worker {
         response: &mut SubmitResponse,
     ) -> Result<(), Outcome> {
         let (offset, length) = output(request, self.memory)?;
-        let expired = || Outcome::new(Outcome::EXPIRED, "its time was over before it began");
+        let expired = || Outcome::new(Outcome::EXPIRED, "timeout over before the request began");
         let timeout = match request.timeout_ns {
             0 => Duration::MAX,
             timeout_ns => Duration::from_nanos(timeout_ns),

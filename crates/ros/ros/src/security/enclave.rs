@@ -14,7 +14,7 @@ use rustdds::DomainParticipantSecurityConfigFiles;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// More than any file of an enclave has.
+/// Size above that of any file of an enclave.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// The files of a folder, as RustDDS wants them named.
@@ -48,7 +48,7 @@ pub fn check(folder: &Path, domain: u16) -> Result<(), Error> {
 fn read(file: &Path, expected: &str) -> Result<Vec<u8>, Error> {
     let data = std::fs::metadata(file).map_err(|error| bad(file, error.to_string(), expected))?;
     if !data.is_file() || data.len() > MAX_BYTES {
-        return Err(bad(file, "no file, or a larger one than any enclave has", expected));
+        return Err(bad(file, "not a file, or larger than any file of an enclave", expected));
     }
     std::fs::read(file).map_err(|error| bad(file, error.to_string(), expected))
 }
@@ -69,7 +69,7 @@ fn certificate(file: &Path) -> Result<X509, Error> {
     Ok(certificate)
 }
 
-/// The key that belongs to a certificate, which nobody but its owner may read.
+/// The key that belongs to a certificate, which only its owner may read.
 fn private_key(file: &Path, own: &X509) -> Result<(), Error> {
     let expected = "a private key in PEM (PKCS#8: BEGIN PRIVATE KEY), not encrypted";
     let pem = read(file, expected)?;
@@ -168,7 +168,7 @@ fn signed(file: &Path, ca: &X509) -> Result<String, Error> {
     signature.verify(&certificates, &store, content.as_deref(), Some(&mut text), flags).map_err(
         |_| {
             let expected = "a document that the key of permissions_ca.cert.pem has signed";
-            bad(file, "another signature, or it was changed", expected)
+            bad(file, "a wrong signature or changed contents", expected)
         },
     )?;
     let text = String::from_utf8(text).map_err(|error| bad(file, error.to_string(), "UTF-8"))?;

@@ -41,11 +41,11 @@ pub(crate) struct Claim {
 /// Source of the parameters of a claim's chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// From the chain with this index in the configuration.
+    /// The chain with this index in the configuration.
     File(usize),
-    /// From the client.
+    /// The client's declaration.
     Declared(Declaration),
-    /// From nowhere.
+    /// No declaration.
     Nobody,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Terms {
 /// Time that one request takes on its accelerator, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exec {
-    /// Longest time, which the analysis uses; None if nobody knows it.
+    /// Longest time, which the analysis uses; None if unknown.
     pub most_ns: Option<u64>,
     pub least_ns: u64,
     /// Time after which the device reports an overrun.
@@ -117,7 +117,7 @@ pub(crate) fn executor(packet: &Register) -> Result<Option<(u32, u32)>, Refusal>
 /// Returns the declaration of a registration about its chain; None if it declares nothing.
 pub(crate) fn declaration(packet: &Register, exec: &Exec) -> Result<Option<Declaration>, Refusal> {
     if packet.flags & !flag::ALL != 0 || packet.reserved != 0 {
-        let text = format!("flags {:#x} or reserved bits that mean nothing", packet.flags);
+        let text = format!("unknown bits in flags {:#x} or in the reserved field", packet.flags);
         return Err(wrong(text));
     }
     below("position", packet.position, MAX_POSITIONS)?;

@@ -9,7 +9,7 @@ pub(super) enum Why {
     /// The analysis found no bound, or none within the deadline.
     Analysis {
         text: String,
-        /// It fails by itself, and not because it relies on another chain that does.
+        /// True if the chain fails by itself, and not because it relies on another chain that does.
         own: bool,
     },
     /// A chain that declares nothing can hold it up for as long as it likes.
@@ -58,7 +58,7 @@ impl Why {
                 format!("it relies on chain {}, which has no guarantee", name(*chain))
             }
             Some(Refusal::Concurrent { accelerator: index }) => format!(
-                "its bucket of accelerator {:?} runs requests beside each other",
+                "its bucket of accelerator {:?} runs requests concurrently",
                 accelerator(*index)
             ),
             None => "no bound".into(),
@@ -66,7 +66,7 @@ impl Why {
         Why::Analysis { text, own }
     }
 
-    /// As a remark about the chain.
+    /// The explanation as a remark about the chain.
     pub(super) fn note(&self) -> String {
         match self {
             Why::Analysis { text, .. } | Why::Model(text) => text.clone(),
@@ -81,7 +81,7 @@ impl Why {
         }
     }
 
-    /// As the reason to refuse `candidate`, which costs `affected` its promise.
+    /// The explanation as the reason to refuse `candidate`, which costs `affected` its guarantee.
     pub(super) fn refusal(&self, candidate: &str, affected: &str) -> String {
         let note = self.note();
         match self {

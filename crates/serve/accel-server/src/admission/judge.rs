@@ -68,7 +68,7 @@ impl Verdict {
     /// other users declared, with a lower priority than the claim that comes. The priorities that a
     /// user may ask for say how critical its chains can be, and a small declaration of one user
     /// must not keep out what another user may have before it. A user's promises hold against its
-    /// own chains, and those to chains of the configuration against everybody.
+    /// own chains, and those to chains of the configuration against all.
     pub(super) fn breaks_only_what_gives_way(
         &self,
         before: &Verdict,
@@ -200,8 +200,8 @@ impl Rules {
             .collect()
     }
 
-    /// For each chain of the model, the chain without a declaration that can hold it up, or the
-    /// chain that it relies on and that is held up.
+    /// The chain without a declaration that can hold up each chain of the model, or the chain that
+    /// it relies on and that is held up.
     fn threats(
         &self,
         model: &Model,

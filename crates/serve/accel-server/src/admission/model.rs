@@ -1,6 +1,6 @@
-//! From claims to the model that is analysed.
+//! The model that is analysed, made from claims.
 //!
-//! The model contains: every chain of the configuration that somebody has registered for, whole, as
+//! The model contains: every chain of the configuration that a client has registered for, whole, as
 //! the configuration describes it; every chain of the configuration without segments, which nobody
 //! registers and which runs all the same; and every declared chain, as far as its registrations are
 //! known. Of a chain that declares nothing, only its bucket is known: it is there as a chain of
@@ -44,7 +44,7 @@ pub(super) struct Modelled {
 enum ExecutorOf {
     File(usize),
     Session(u64),
-    /// Of undeclared chains of this priority: nobody else is there.
+    /// The client of undeclared chains of this priority.
     Unknown(u32),
 }
 

@@ -4,10 +4,10 @@
 //! the priority rises. There are two ways to make one:
 //!
 //! - *even*: all priorities anew, evenly over the buckets, as the system file describes.
-//! - *kept*: everybody stays where it is; a newcomer goes between its neighbours.
+//! - *kept*: every chain stays where it is; a newcomer goes between its neighbours.
 //!
 //! The even one is preferred. It moves chains together and apart when others come and go, and
-//! that can cost a chain its promise: also when somebody leaves, which nobody can refuse. In a
+//! that can cost a chain its promise: also when a client leaves, which cannot be refused. In a
 //! kept spread a chain that leaves takes its load with it and changes nothing else.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) fn even(members: &Members, buckets: u32) -> Spread {
     members.keys().rev().copied().zip(spread).collect()
 }
 
-/// Everybody where it is, newcomers between their neighbours; None where the configuration wants
+/// Every chain where it is, newcomers between their neighbours; None where the configuration wants
 /// a newcomer elsewhere.
 pub(super) fn kept(current: &Spread, members: &Members, buckets: u32) -> Option<Spread> {
     let mut spread: Spread = current.clone();

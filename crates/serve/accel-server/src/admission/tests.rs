@@ -321,7 +321,7 @@ fn configured_chain_comes_as_a_whole() {
     let late = with(chain("map", 9, 100, 90), |_| {});
     let said = admission.add(late).unwrap_err();
     tells(&said, &["\"map\"", "\"steer\""]);
-    // It stays while anybody uses it.
+    // It stays while a client uses it.
     admission.add(configured("steer", 0, 8, 2)).unwrap();
     admission.leave(1, None);
     assert_eq!(admission.standing("steer"), Standing::Guaranteed);

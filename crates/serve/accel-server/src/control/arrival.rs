@@ -20,7 +20,7 @@ const SLICE_BYTES: usize = 1 << 20;
 pub(super) struct Arriving {
     packet: control::Register,
     pub(super) prepared: Prepared,
-    /// So much of its memory is there.
+    /// Bytes of its memory that are present.
     present: usize,
 }
 

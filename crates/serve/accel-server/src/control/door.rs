@@ -52,8 +52,8 @@ fn words(turned: Turned) -> Refusal {
             (Code::Limit, text)
         }
         Turned::Full { uid } => {
-            let text = "too many connections of all users that have not said hello";
-            (Code::Limit, format!("user {uid} finds no place: {text}"))
+            let text = "too many connections of all users have not said hello";
+            (Code::Limit, format!("user {uid} cannot connect: {text}"))
         }
         Turned::Unknown(errno) => (Code::NotAllowed, format!("no credentials: {errno}")),
     }

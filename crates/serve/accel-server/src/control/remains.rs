@@ -26,7 +26,7 @@ impl Control {
         }
     }
 
-    /// Unmaps what nobody uses any more.
+    /// Unmaps memory that is not used any more.
     pub(super) fn bury(&mut self) {
         self.old_tallies.retain(|tally| Arc::strong_count(tally) > 1);
         let mut dying = std::mem::take(&mut self.dying);
@@ -39,7 +39,7 @@ impl Control {
         self.dying.append(&mut dying);
     }
 
-    /// Unmaps the memory that nobody uses any more; returns true if none is left.
+    /// Unmaps the memory that is not used any more; returns true if none is left.
     fn bury_one(&mut self, remains: &mut Remains) -> bool {
         if let Some(entry) = &remains.session {
             // Besides the devices, a thread may be about to answer a last request.

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 pub(super) const STOCK_NS: u64 = 1_000_000_000;
 /// Smallest cost of one turn: the dispatcher's lock and the caches are taken from others too.
 const LEAST_NS: u64 = 10_000;
-/// More users than this are looked through for those that owe nothing.
+/// Number of users above which those that owe nothing are looked for.
 const MANY: usize = 256;
 
 /// Processor time that each user owes.

@@ -52,7 +52,8 @@ impl Control {
         }
     }
 
-    /// Not a refusal in the counters: whoever reads a list reads on until there is no more.
+    /// Sends an entry of a list, or its end, which is no refusal in the counters: a client reads to
+    /// the end.
     fn send_entry(&mut self, session: u64, what: &str, index: u32, entry: Option<impl Packet>) {
         match entry {
             Some(entry) => self.send(session, entry.as_bytes(), &[]),

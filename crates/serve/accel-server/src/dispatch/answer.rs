@@ -49,7 +49,7 @@ pub(super) struct Ended {
     meter: Arc<Meter>,
     now_ns: u64,
     sigma_ns: Option<u64>,
-    /// From its arrival to its launch, where it did not have to wait.
+    /// Time from the arrival of a request to its launch, where it did not have to wait.
     taken_ns: Option<u64>,
 }
 

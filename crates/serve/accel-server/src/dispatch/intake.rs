@@ -1,4 +1,4 @@
-//! From a message in a client's ring to a request in a bucket: every field is checked here.
+//! The way of a message in a client's ring to a request in a bucket: every field is checked here.
 
 use super::answer::Answer;
 use super::notice::{Notice, Reason};

@@ -34,13 +34,13 @@ pub(crate) enum Notice {
     },
 }
 
-/// Why a session is ended.
+/// Reason for which a session is ended.
 pub(crate) enum Reason {
     /// Its ring cannot be as it is.
     Ring(shm::Error),
     /// A message cannot be read.
     Message(BadMessage),
-    /// It used a slot that is in use, or that does not exist.
+    /// The session used a slot that is in use, or that does not exist.
     Slot(u16),
     /// A request of it never ended.
     Endless(Named),

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Name([u8; NAME_BYTES]);
 
 impl Name {
-    /// No name.
+    /// The empty name.
     pub const EMPTY: Name = Name([0; NAME_BYTES]);
 
     /// Packs a name.

@@ -10,13 +10,13 @@ pub enum Code {
     Malformed = 1,
     /// Another version of the protocol.
     Version = 2,
-    /// This user may not connect.
+    /// The user may not connect.
     NotAllowed = 3,
-    /// This priority is outside the range of this user, or not the chain's.
+    /// The priority is outside the range of the user, or not the chain's.
     Priority = 4,
     /// A limit is reached: sessions, registrations, memory, connections per second.
     Limit = 5,
-    /// No such service or accelerator.
+    /// The service or accelerator does not exist.
     Unknown = 6,
     /// The memory is unsealed, too small or missing.
     Memory = 7,

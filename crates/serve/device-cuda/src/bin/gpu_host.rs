@@ -1,4 +1,4 @@
-//! Has a GPU for the process that started it.
+//! Program that runs a GPU for the process that started it.
 
 fn main() -> std::process::ExitCode {
     device_cuda::host::serve()

@@ -17,9 +17,9 @@ const WORDS: usize = 64;
 const ANSWER: usize = 48;
 /// The unit has done what it was told.
 const DONE: u32 = 0;
-/// In place of a kernel and a level: no more orders.
+/// Word in place of a kernel and a level: no more orders.
 const END: u64 = u64::MAX;
-/// It has nothing to say any more: the context is broken, and its process ends.
+/// Answer of a process that ends, since its context is broken.
 const BROKEN: u32 = u32::MAX;
 
 /// Bytes of a board for so many units.
@@ -73,7 +73,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Of a board that is large enough for it.
+    /// Mailbox of a unit on a board that is large enough for it.
     ///
     /// # Errors
     /// It is not.
@@ -178,7 +178,7 @@ impl Mailbox {
         })
     }
 
-    /// Wakes whoever waits for an answer, to look for itself.
+    /// Wakes the thread that waits for an answer, to check for itself.
     pub(crate) fn rouse(&self) {
         futex::wake(self.word(ANSWER));
     }

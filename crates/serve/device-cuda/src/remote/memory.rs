@@ -4,7 +4,7 @@ use shm::Mapping;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Mappings, each passed on once, under a number that is never given twice. They are kept until
-/// nobody else has them: an address tells which one it is.
+/// they have no other holder: an address tells which one it is.
 #[derive(Default)]
 pub(super) struct Memories(Mutex<Known>);
 
@@ -35,7 +35,7 @@ impl Memories {
         Ok(number)
     }
 
-    /// Takes out what nobody else has.
+    /// Takes out memory that has no other holder.
     pub(super) fn unused(&self) -> Vec<u64> {
         let mut known = self.lock();
         let is_used = |(_, mapping): &(u64, Arc<Mapping>)| Arc::strong_count(mapping) > 1;

@@ -70,10 +70,10 @@ impl Process {
         let failed = |what: &str, why: &dyn std::fmt::Display| format!("{what}: {why}");
         let units = setup.cores.len();
         let segment = Segment::create("keeptime-gpu-board", board::bytes(units))
-            .map_err(|error| failed("memory for the GPU's process", &error))?;
+            .map_err(|error| failed("memory for the GPU process", &error))?;
         let board = segment.map().map_err(|error| failed("that memory", &error))?;
         let [socket, other] =
-            Socket::pair().map_err(|errno| failed("a socket for the GPU's process", &errno))?;
+            Socket::pair().map_err(|errno| failed("a socket for the GPU process", &errno))?;
         let mut command = Command::new(&program.path);
         if std::env::var_os(CONNECTIONS).is_none() {
             command.env(CONNECTIONS, MOST_CONNECTIONS);
@@ -87,7 +87,7 @@ impl Process {
             .spawn()
             .map_err(|error| format!("{}: {error}", program.path.display()))?;
         let pid = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-            .map_err(|errno| failed("watching the GPU's process", &errno))?;
+            .map_err(|errno| failed("pidfd of the GPU process", &errno))?;
         let gone = AtomicBool::new(false);
         let shared = Arc::new(Shared { socket, pid, gone, board, units });
         let watcher = watch(child, &shared)?;
@@ -109,23 +109,24 @@ impl Process {
     fn greet(&self, setup: &Setup, board: &Segment) -> Result<Hello, String> {
         let text = serde_json::to_vec(setup).map_err(|error| error.to_string())?;
         let segment = Segment::create("keeptime-gpu-setup", text.len());
-        let segment = segment.map_err(|error| format!("the GPU's setup: {error}"))?;
-        let mapping = segment.map().map_err(|error| format!("the GPU's setup: {error}"))?;
+        let segment = segment.map_err(|error| format!("setup of the GPU process: {error}"))?;
+        let mapping =
+            segment.map().map_err(|error| format!("setup of the GPU process: {error}"))?;
         let written = shm::PeerSlice::whole(mapping).write(0, &text);
-        written.map_err(|error| format!("the GPU's setup: {error}"))?;
+        written.map_err(|error| format!("setup of the GPU process: {error}"))?;
         let packet = ToHost::Setup { bytes: text.len() as u64, units: self.mailboxes.len() as u64 };
         let sent = self.shared.socket.send(&packet.encode(), &[segment.as_fd(), board.as_fd()]);
-        sent.map_err(|errno| format!("telling the GPU's process: {errno}"))?;
+        sent.map_err(|errno| format!("sending to the GPU process: {errno}"))?;
         let mut buffer = vec![0; HELLO_BYTES];
         let end = Instant::now() + START;
         loop {
             let heard = self.shared.socket.receive(&mut buffer);
-            match heard.map_err(|errno| format!("hearing the GPU's process: {errno}"))? {
+            match heard.map_err(|errno| format!("receiving from the GPU process: {errno}"))? {
                 Received::Packet(bytes, _) => {
                     return serde_json::from_slice(&buffer[..bytes])
-                        .map_err(|error| format!("the GPU's process says nonsense: {error}"));
+                        .map_err(|error| format!("malformed answer of the GPU process: {error}"));
                 }
-                Received::Closed => return Err("the GPU's process ended as it began".into()),
+                Received::Closed => return Err("the GPU process ended during its start".into()),
                 Received::Nothing if Instant::now() > end => {
                     return Err(format!("not ready within {} s", START.as_secs()));
                 }
@@ -156,7 +157,7 @@ impl Process {
         Ok(board::Part { memory: number, offset: offset as u64, bytes: memory.len() as u64 })
     }
 
-    /// Lets go of memory that nobody else has any more.
+    /// Releases memory that has no other holder.
     pub(super) fn sweep(&self) {
         for number in self.memories.unused() {
             let _ = self.tell(&ToHost::Forget { number }, None);
@@ -192,7 +193,7 @@ impl Process {
         }
     }
 
-    /// Has a unit do something, whose last order had this number, and waits for its end.
+    /// Orders a unit to do something, whose last order had this number, and waits for its end.
     ///
     /// # Errors
     /// [`Endless`], and the process is ended by that.
@@ -237,7 +238,7 @@ impl Process {
         if self.ends_within(KILL) {
             return Ok(());
         }
-        Err(format!("its process has not ended in {} s", KILL.as_secs()))
+        Err(format!("the GPU process has not ended in {} s", KILL.as_secs()))
     }
 
     fn ends_within(&self, limit: Duration) -> bool {
@@ -258,7 +259,7 @@ impl Process {
 }
 
 impl Shared {
-    /// Nobody is to wait for it any more.
+    /// Marks the process as gone: no thread is to wait for it any more.
     fn leave(&self) {
         self.gone.store(true, Ordering::Release);
         let mailboxes = (0..self.units).filter_map(|unit| Mailbox::new(&self.board, unit).ok());
@@ -276,7 +277,7 @@ fn watch(mut child: Child, shared: &Arc<Shared>) -> Result<JoinHandle<()>, Strin
         shared.leave();
     };
     let thread = std::thread::Builder::new().name("gpu-watch".into()).spawn(watch);
-    thread.map_err(|error| format!("a thread that watches the GPU's process: {error}"))
+    thread.map_err(|error| format!("thread gpu-watch: {error}"))
 }
 
 impl Drop for Process {

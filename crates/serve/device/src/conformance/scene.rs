@@ -8,7 +8,7 @@ use shm::memory::PeerSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this long without an end the device is taken to hang.
+/// Time without an end after which the device is taken to hang.
 const HANG: Duration = Duration::from_secs(60);
 /// Work that no case waits for: it is cancelled before.
 const LONG_NS: u64 = 300_000_000_000;

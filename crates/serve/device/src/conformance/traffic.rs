@@ -105,7 +105,7 @@ fn sad(scene: &Scene) -> Result<(), Stop> {
 /// Rows in compressed form.
 struct Sparse {
     first: Vec<u32>,
-    /// Of each entry, which column it is in.
+    /// Column of each entry.
     column: Vec<u32>,
 }
 

@@ -39,7 +39,7 @@ impl Pace {
         Pace { policy, share, account_ns: MOST_NS, ordinary: false, accounted_ns: now_ns }
     }
 
-    /// Before a block, and before sleep: settles the account and changes over if it is time.
+    /// Settles the account before a block and before sleep, and changes over if it is time.
     pub(super) fn step(&mut self, now_ns: u64, busy: bool) {
         let Some(share) = self.share else { return };
         let wanted = self.settle(share, now_ns, busy);
@@ -65,7 +65,7 @@ impl Pace {
         }
     }
 
-    /// Before the thread sleeps: it must wake up with its priority.
+    /// Restores the priority before the thread sleeps: it must wake up with it.
     pub(super) fn rest(&mut self, now_ns: u64) {
         self.step(now_ns, true);
         if self.ordinary && thread::set_policy(self.policy).is_ok() {

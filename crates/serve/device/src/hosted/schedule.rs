@@ -8,7 +8,7 @@
 //! *retires* it, which promotes the next one of the stream: hence the events of a stream are
 //! signalled in order.
 //!
-//! Cancellation strikes off the blocks that nobody took. If none is running, nobody would end the
+//! Cancellation strikes off the blocks that no unit took. If none is running, no unit would end the
 //! operation: it is then handed to the copy engine's thread, which never waits for a long block,
 //! to deliver the outcome.
 //!
@@ -36,7 +36,7 @@ pub(super) enum ThreadKind {
 pub(super) enum Next {
     /// Run blocks, at least one.
     Blocks { slot: u32, work: Arc<Work>, blocks: Range<u32>, level: Level },
-    /// Tell the end of an operation that nobody runs any more.
+    /// Tell the end of an operation that no unit runs any more.
     Deliver { slot: u32, work: Arc<Work> },
     /// Nothing to do: sleep until woken.
     Sleep,
@@ -100,7 +100,7 @@ pub(super) struct Schedule {
     idle: [u64; 2],
     /// The last operation of each compute thread.
     last: Vec<Option<Entry>>,
-    /// Each unit runs work of this level and above.
+    /// Lowest level of the work of each unit.
     least: Vec<Level>,
     /// Number of blocks that a compute thread takes at once.
     burst: u32,
@@ -393,7 +393,7 @@ impl Schedule {
         }
     }
 
-    /// Returns true if the first operation of a stream has blocks that nobody took.
+    /// Returns true if the first operation of a stream has blocks that no unit took.
     fn is_waiting(&self, slot: u32) -> bool {
         let operation = &self.operations[slot as usize];
         operation.taken < operation.blocks

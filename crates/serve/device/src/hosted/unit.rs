@@ -40,7 +40,7 @@ pub(super) enum Runner<W> {
 /// State of one thread that others see.
 #[derive(Default)]
 pub(super) struct Seat {
-    /// Set before the device is given to anybody.
+    /// Set before the device is given to a user.
     pub thread: OnceLock<Thread>,
     pub counters: Counters,
 }
@@ -208,7 +208,7 @@ pub(super) fn run<B: Backend>(
                 work.complete(monotonic_ns);
                 ended = Some(slot);
             }
-            // Returns at once if somebody woke this thread since it noted itself as idle.
+            // Returns at once if another thread woke this one since it noted itself as idle.
             Next::Sleep => {
                 pace.rest(now_ns);
                 std::thread::park();

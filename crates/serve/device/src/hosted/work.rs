@@ -4,7 +4,7 @@
 //! block, then counts `remaining` down. Who counts it to zero ends the operation, be it the unit
 //! that ran the last block or, when the rest was struck off by a cancellation, the thread that
 //! delivers the outcome. The count is the one synchronisation of a grid: whatever a block wrote
-//! before its countdown is visible to whoever reaches zero.
+//! before its countdown is visible to the thread that reaches zero.
 
 use super::unit::Runner;
 use super::{Backend, Task, copy};
@@ -126,7 +126,7 @@ impl Work {
         }
     }
 
-    /// Tells the end. Called once, by whoever counted down to zero or was handed that duty.
+    /// Tells the end. Called once, by the thread that counted down to zero or was handed that duty.
     pub(super) fn complete(&self, now_ns: impl FnOnce() -> u64) {
         let started_ns = self.started_ns.load(Ordering::Relaxed);
         let status = self.status();

@@ -145,7 +145,7 @@ fn moments_of(densities: &[f32], mass: &mut [f32], velocity: &mut [f32]) {
     }
 }
 
-/// Of a direction, in the state of rest.
+/// Weight of a direction, in the state of rest.
 fn weight(leads: [i8; 3]) -> f32 {
     match leads.iter().filter(|lead| **lead != 0).count() {
         0 => 1.0 / 3.0,

@@ -26,7 +26,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Of a block; none if the grid has no elements.
+    /// Window of a block; none if the grid has no elements.
     pub(super) fn of(block: u32, width: usize, height: usize) -> Option<Window> {
         if width == 0 || height == 0 {
             return None;

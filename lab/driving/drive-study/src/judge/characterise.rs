@@ -19,13 +19,13 @@ const MODULES: [&str; 5] = ["segmentation", "tracking", "prediction", "planning"
 pub(super) fn found(findings: &Findings) -> Found {
     let Some(part) = findings.part(Experiment::Characterise) else { return (Vec::new(), None) };
     let mut section = Section {
-        title: "What latency comes from in base (figures 4, 5, 8 and 11b)".to_owned(),
+        title: "Causes of latency in base (figures 4, 5, 8 and 11b)".to_owned(),
         about: format!(
-            "Module: for how long its runs had a core, and how long their messages had waited for \
-                a timer, a core, or the run before (bubbles). End to end: from a frame's capture to \
-                the first command that knows of it. Density: cars and trucks within 25 m of the ego, \
-                frame by frame. The use of the cores is counted in tenths of a second. Localisation \
-                is exact here and takes no time; there is no camera. {}",
+            "Module: time for which its runs had a core, and time for which their messages waited \
+             for a timer, a core, or the run before (bubbles). End to end: from a frame's capture \
+             to the first command that takes it into account. Density: cars and trucks within 25 m \
+             of the ego, frame by frame. The utilisation of the cores is measured in tenths of a \
+             second. Localisation is exact here and takes no time; there is no camera. {}",
             carried(findings.study.middleware)
         ),
         ..Section::default()
@@ -52,11 +52,11 @@ pub(super) fn found(findings: &Findings) -> Found {
 
 fn carried(middleware: Middleware) -> &'static str {
     match middleware {
-        Middleware::Pointer => "Messages are shared pointers: the middleware takes nothing.",
+        Middleware::Pointer => "Messages are shared pointers: the middleware takes no time.",
         Middleware::Serialised => {
-            "Middleware: on a frame's way to its command, making bytes of messages (in the time of \
-             the module before), their hops (in what the module after waited), and making values of \
-             the bytes (in the time of the module after)."
+            "Middleware: from a frame to its command, serialisation of messages (part of the time \
+             of the module before), their transfer (part of the wait of the module after), and \
+             deserialisation (part of the time of the module after)."
         }
     }
 }
@@ -190,7 +190,7 @@ fn usage(rows: &[&Row], stack: &str) -> Table {
             format!("{:.1} %", 100.0 * idle / whole.max(1e-9)),
         ]
     };
-    let head = ["cores of", "cores", "mean", "p50", "p95", "most", "time in which none computes"];
+    let head = ["cores of", "cores", "mean", "p50", "p95", "most", "time in which all are idle"];
     let lines: Vec<Vec<String>> = groups(rows).iter().map(row).collect();
     Table::new(format!("Use of the cores in base, stack {stack}"), head, lines)
 }
@@ -202,14 +202,14 @@ fn plot(title: &str, stack: &str, axes: (&str, &str), shape: Shape, series: Vec<
 fn distributions(rows: &[&Row], stack: &str) -> Chart {
     let named = MODULES.iter().map(|name| distribution(name, &times(rows, name)));
     let whole = distribution("end to end", &times(rows, "frames"));
-    let axes = ("ms", "% that are not longer");
+    let axes = ("ms", "cumulative share, %");
     let series = named.chain([whole]).collect();
     plot("Time with a core, by module", stack, axes, Shape::Distribution, series)
 }
 
 fn waits(rows: &[&Row], stack: &str) -> Chart {
     let waits_of = |name: &&str| distribution(name, &times(rows, &format!("{name}_waits")));
-    let axes = ("ms", "% that are not longer");
+    let axes = ("ms", "cumulative share, %");
     let series = MODULES.iter().map(waits_of).collect();
     plot("Waiting before a run, by module", stack, axes, Shape::Distribution, series)
 }
@@ -249,6 +249,9 @@ fn used(rows: &[&Row], stack: &str) -> Chart {
         let name = group.first().map_or(String::new(), |(_, group)| group.name.clone());
         Series::new(name, ends.map(|at| (f64::from(used[at]), share(at))))
     };
-    let axes = ("use of a group's cores in a tenth of a second, %", "% of the time not more");
+    let axes = (
+        "utilisation of a group's cores in a tenth of a second, %",
+        "cumulative share of the time, %",
+    );
     plot("Use of the cores", stack, axes, Shape::Lines, groups(rows).iter().map(series).collect())
 }

@@ -33,7 +33,10 @@ pub(super) fn found(findings: &Findings) -> Found {
                     let enough = pairs.len() >= ENOUGH && !findings.study.folded;
                     let found = found.map(|found| if enough { found } else { nothing(found) });
                     if !enough {
-                        note += &format!(" It takes {ENOUGH}, and a core for each of the stack's.");
+                        note += &format!(
+                            " At least {ENOUGH} are necessary, with one core of the \
+                                          machine for each core of the stack."
+                        );
                     }
                     let what =
                         format!("Reaction, wall and virtual clock, {drives}: {policy}, {name}");
@@ -46,13 +49,13 @@ pub(super) fn found(findings: &Findings) -> Found {
     let section = Section {
         title: "Both clocks".to_owned(),
         about: "The same scenarios on real threads and in simulation, each driven until two \
-                seconds after its hazard could be seen, as often as --repeat says. In simulation \
-                twice. The same drive: the stack sees what it saw on real threads, step by step, and \
-                each chunk of the modules' code takes what it took there, so that only the clocks \
-                differ. A drive of its own, as in every other study: costs are measured anew, and the \
-                vehicle obeys what was computed in simulation. Compared are all reactions to those in \
-                which both reacted, drawn by scenario; the longest reactions are those in which it takes \
-                many frames until a command changes."
+                seconds after its hazard could be seen, as often as --repeat says; in simulation \
+                in two ways. The same drive: the stack sees what it saw on real threads, step by \
+                step, and each chunk of the modules' code takes the time that it took there, so \
+                that only the clocks differ. A drive of its own, as in every other study: costs \
+                are measured anew, and the vehicle obeys the commands of the simulation. Compared \
+                are all reactions to those in which both reacted, drawn by scenario; the longest \
+                reactions are those in which it takes many frames until a command changes."
             .to_owned(),
         tables: tables.collect(),
         charts: findings
@@ -86,7 +89,7 @@ fn of_clock<'a>(pairs: impl IntoIterator<Item = &'a Pair>, clock: usize) -> Vec<
     pairs.into_iter().flat_map(|pair| &pair[clock]).copied().collect()
 }
 
-/// By how much a quantile differs, and what it is on both clocks.
+/// Difference of a quantile, and its value on both clocks.
 fn of_quantile(pairs: &[Pair], share: f64) -> (Option<Interval>, String) {
     let quantile_on = |clock| {
         let times = of_clock(pairs, clock);
@@ -107,7 +110,7 @@ fn nothing(found: Interval) -> Interval {
     Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, ..found }
 }
 
-/// By how much a quantile is longer on the wall clock, %.
+/// Excess of a quantile on the wall clock, %.
 fn apart(pairs: &[Pair], share: f64) -> Option<Interval> {
     bootstrap(pairs, |drawn| {
         let quantile_on = |clock| quantile(of_clock(drawn.iter().copied(), clock), share);
@@ -141,11 +144,10 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         }
         rows.extend(of_wall.map(|row| [row, vec!["-".to_owned()]].concat()));
     }
-    let head =
-        "policy|clock|scenarios|reacted on both|drives|reactions|collisions|reaction p50, ms|\
-        p99|longest|modules, mean|waiting, mean|frame to command p50, ms|p99|longest|\
-        late frames|chunks that the wall's had|median of each scenario, wall against it"
-            .split('|');
+    let head = "policy|clock|scenarios|reacted on both|drives|reactions|collisions|reaction p50, \
+         ms|p99|longest|modules, mean|waiting, mean|frame to command p50, ms|p99|longest|late \
+         frames|chunks with a cost of the wall clock|median of each scenario, wall against virtual"
+        .split('|');
     Table::new(format!("Stack {}", stack.to_uppercase()), head, rows).left(&[1])
 }
 
@@ -190,7 +192,7 @@ fn cells(
     ]
 }
 
-/// Of all chunks, how many cost what they did on the wall clock.
+/// Share of all chunks that cost what they did on the wall clock.
 fn observed(drives: &[&Row]) -> String {
     let sum = |count: fn(&Row) -> u64| drives.iter().map(|row| count(row)).sum::<u64>() as f64;
     let (same, other) = (sum(|row| row.chunks_observed), sum(|row| row.chunks_missing));
@@ -201,7 +203,7 @@ fn observed(drives: &[&Row]) -> String {
     }
 }
 
-/// By how much the median reaction to a scenario is longer on the wall clock: the median of
+/// Excess of the median reaction to a scenario on the wall clock: the median of
 /// the scenarios, %.
 fn each(reactions: &[Pair]) -> Option<Interval> {
     let medians = reactions.iter().filter_map(|pair| {
@@ -246,7 +248,7 @@ fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Chart> {
         let plot = |what: &str, series: Vec<Series>| {
             let stack = stack.to_uppercase();
             let title = format!("{what} on both clocks, {policy}, stack {stack}");
-            Chart::new(title, ("ms", "% that are not longer"), Shape::Distribution, series)
+            Chart::new(title, ("ms", "cumulative share, %"), Shape::Distribution, series)
         };
         [plot("Reaction", curve(&reaction)), plot("Frame to command", curve(&frame))]
     };

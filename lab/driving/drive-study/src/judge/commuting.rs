@@ -17,9 +17,9 @@ pub(super) fn found(findings: &Findings) -> Found {
         title: "Commutes (figure 13j)".to_owned(),
         about: format!(
             "{DISTANCE_M} m to the destination on {MAPS} maps, {REPEATS} draws of their traffic \
-             each; it becomes heavier from the first map to the last. Who has not arrived when the \
-             drive is given up counts with the time until then; draws in which neither arrives, or \
-             one crashes, are left out."
+             each; it becomes heavier from the first map to the last. An ego that has not arrived \
+             when the drive is given up counts with the time until then; draws in which neither \
+             arrives, or one crashes, are left out."
         ),
         tables: findings.study.stacks.iter().map(|stack| table(findings, part, stack)).collect(),
         charts: findings.study.stacks.iter().map(|stack| bars(findings, part, stack)).collect(),
@@ -49,8 +49,8 @@ pub(super) fn difference(
     })
 }
 
-/// By draw, the times of each of its drives under these policies, s. A drive counts if all of them have
-/// a time, and somebody arrived.
+/// Times of each draw's drives under these policies, s. A drive counts if all of them have a time,
+/// and one of them arrived.
 fn times(
     findings: &Findings,
     part: &Part,

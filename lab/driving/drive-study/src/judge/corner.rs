@@ -17,7 +17,7 @@ pub(super) fn found(findings: &Findings) -> Found {
     of(findings, findings.part(Experiment::Corner), "Corner")
 }
 
-/// The same of the cases to confirm with. What nobody confirms is no demand that is open.
+/// The same of the confirmation cases. Cases that are not confirmed are no open demand.
 pub(super) fn confirmed(findings: &Findings) -> Found {
     match findings.part(Experiment::Confirm) {
         None => (Vec::new(), None),
@@ -119,20 +119,21 @@ fn section(findings: &Findings, part: &Part) -> Section {
     }
     let (title, which) = match part.experiment {
         Experiment::Confirm => (
-            "Cases to confirm with (figure 14 again)",
-            "Of the same families as the corner cases, all meant to be of 150 to 300 ms, and frozen \
-             with the ideal stack alone. ",
+            "Confirmation cases (figure 14 again)",
+            "Of the same families as the corner cases, all with an intended critical reaction time \
+             of 150 to 300 ms, and frozen with the ideal stack alone. ",
         ),
         _ => ("Corner cases (figure 14)", ""),
     };
     Section {
         title: title.to_owned(),
         about: format!(
-            "{which}A drive ends with the first collision, whoever hits whom. Struck from behind: on \
-                the rear, after braking by 2 m/s² or more within two seconds; counted in all, too. \
-                Avoided: of the crashes of base in cases with a critical reaction time, which the \
-                ideal stack avoids: stack A's modules on cores that take no time. (The policy oracle is \
-                the same stack on such cores: in stack B it waits for its timers.)"
+            "{which}A drive ends with the first collision, whichever of the two hits the other. \
+             Struck from behind: on the rear, after braking by 2 m/s² or more within two seconds; \
+             counted in all, too. Avoided: of the crashes of base in cases with a critical \
+             reaction time, which the ideal stack avoids: stack A's modules on cores that take no \
+             time. (The policy oracle is the same stack on such cores: in stack B it waits for its \
+             timers.)"
         ),
         tables,
         charts,
@@ -146,7 +147,7 @@ fn cases<'a>(findings: &Findings<'a>, part: &Part, stack: &str) -> Vec<Case<'a>>
     findings.drives.repeated(part, stack, &policies)
 }
 
-/// All drives of these.
+/// The complete drives of these cases.
 fn complete<'a>(findings: &Findings<'a>, part: &Part, stack: &str) -> Vec<Vec<&'a Row>> {
     cases(findings, part, stack).into_iter().flatten().collect()
 }

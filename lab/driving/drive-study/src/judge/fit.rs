@@ -64,7 +64,7 @@ pub(super) fn mean(scenarios: &[Sums]) -> Option<Interval> {
     bootstrap(scenarios, |drawn| Sums::all(drawn.iter().copied()).mean())
 }
 
-/// By how much y grows with x.
+/// Slope of y over x.
 pub(super) fn slope(scenarios: &[Sums]) -> Option<Interval> {
     bootstrap(scenarios, |drawn| Sums::all(drawn.iter().copied()).slope())
 }

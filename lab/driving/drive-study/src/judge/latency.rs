@@ -79,8 +79,8 @@ fn of_stack(measured: &Measured) -> Vec<Demand> {
     let frames = |statistic| measured.compare("all", "frames", statistic, times_better);
     let whole = utilisation(measured, |row| (row.busy_s, row.driven_s));
     let whole = format!(
-        "While a run of segmentation or prediction is under way, the only time in which there is \
-         something to steal. Over the whole drive: {}.",
+        "While a run of segmentation or prediction is under way, the only time in which work can \
+         be stolen. Over the whole drive: {}.",
         cell(whole, "%")
     );
     let tails = frames(Statistic::Tail)
@@ -143,7 +143,7 @@ fn of_stack(measured: &Measured) -> Vec<Demand> {
             violations(measured),
             Limit::Most(0.0),
             "",
-            "Where guests were let in; the table says how many.",
+            "Only where guests were admitted; the table has their number.",
         ),
     ]
 }
@@ -160,7 +160,8 @@ fn lost_in_perception(measured: &Measured) -> String {
     let all: u64 = pairs.iter().map(|pair| pair[1].count("frames_fast")).sum();
     let share = 100.0 * lost as f64 / all.max(1) as f64;
     format!(
-        "Of them perception alone, which has no fast path, left {lost} frames, {share:.3} %, no time."
+        "For {lost} of them, {share:.3} %, perception alone, which has no fast path, left too \
+         little time."
     )
 }
 
@@ -192,7 +193,7 @@ fn busy<'a>(rows: impl Iterator<Item = &'a Row>, of: impl Fn(&Row) -> (f64, f64)
     (cores > 0.0).then(|| busy / cores)
 }
 
-/// None if no guest was let in: then nobody could have waited for one.
+/// None if no guest was admitted: then no host could have waited for one.
 fn violations(measured: &Measured) -> Option<Interval> {
     let pairs = measured.pairs("stealing");
     let sum = |count: fn(&Row) -> u64| pairs.iter().map(|pair| count(pair[1])).sum::<u64>();
@@ -204,8 +205,8 @@ fn section(findings: &Findings, part: &Part) -> Section {
     let mut section = Section {
         title: "Latency (figures 13a to c, e and g)".to_owned(),
         about: format!(
-            "From a frame's capture to the first command that knows of it, of the scenarios of the \
-             experiment {}. Fast: for which a module took its fast path.",
+            "From a frame's capture to the first command that takes it into account, of the \
+             scenarios of the experiment {}. Fast: frames for which a module took its fast path.",
             part.experiment.name()
         ),
         ..Section::default()
@@ -218,7 +219,7 @@ fn section(findings: &Findings, part: &Part) -> Section {
         };
         let plot = |title: &str, series: [Series; 2]| {
             let title = format!("{title}, stack {}", stack.to_uppercase());
-            Chart::new(title, ("ms", "% that are not longer"), Shape::Distribution, series)
+            Chart::new(title, ("ms", "cumulative share, %"), Shape::Distribution, series)
         };
         let frames =
             ["base", "all"].map(|policy| distribution(policy, &merged_times(policy, "frames")));

@@ -25,10 +25,10 @@ pub(super) fn found(findings: &Findings) -> Found {
         title: "Modules by themselves (figures 9, 11a and 11e)".to_owned(),
         about:
             "Inputs of all modules, kept every two seconds of a drive, and computed again on one \
-                core: the median of three times. Beside others: hogs on other cores, which read \
-                and write memory of their own; what they sweep together is counted in last-level \
-                caches. Misses are not: no hardware counters are read. Localisation is exact here \
-                and takes no time. To publish within a process takes no time that could be shown."
+             core: the median of three times. Beside others: hogs on other cores, which read and \
+             write memory of their own; what they sweep together is counted in last-level caches. \
+             Misses are not: no hardware counters are read. Localisation is exact here and takes \
+             no time. The time to publish within a process is too short to be measured."
                 .to_owned(),
         tables: vec![parts(&rows), by_objects(&rows), ahead(&rows), beside(&rows)],
         charts: plots(&rows),
@@ -41,7 +41,7 @@ fn alone(row: &Row) -> impl Iterator<Item = &Call> {
     row.calls.iter().filter(|call| call.swept == 0.0)
 }
 
-/// As far ahead as it usually is.
+/// True for the usual lookahead or horizon.
 fn usual(call: &&Call) -> bool {
     call.setting == call.part.usual()
 }
@@ -156,7 +156,7 @@ fn ahead(rows: &[&Row]) -> Table {
     Table::new("By lookahead and horizon, alone", head, lines)
 }
 
-/// Of a scenario, how long a part took in all: alone, then at each of [`SWEPT`], ms.
+/// Total time of a part in a scenario: alone, then at each of [`SWEPT`], ms.
 fn beside_of(row: &Row, part: Part) -> Vec<f64> {
     let sum = |swept: f64| {
         let calls = row.calls.iter().filter(|call| call.part == part && call.swept == swept);

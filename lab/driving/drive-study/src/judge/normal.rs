@@ -10,7 +10,7 @@ use report::document::{Chart, Section, Series, Shape, Table};
 
 const COLLISIONS: &str = "Normal traffic: collisions that base does not have";
 const VIOLATIONS: &str = "Normal traffic: less time nearer than RSS allows";
-const OWN: &str = "The same, of what the ego makes";
+const OWN: &str = "The same, caused by the ego";
 
 pub(super) fn found(findings: &Findings) -> Found {
     let part = findings.part(Experiment::Normal);
@@ -28,12 +28,12 @@ pub(super) fn found(findings: &Findings) -> Found {
     }
     let section = part.map(|part| Section {
         title: "Normal traffic (figures 13h and 13i)".to_owned(),
-        about: "Scenarios of 25 s in which nothing is meant to happen. Discordant pairs: \
-                scenarios in which one policy had a collision and the other had none. RSS says \
-                who has to respond by which distance became unsafe last. Who cuts in, or comes towards \
-                the ego and moves aside, makes a distance unsafe that the ego can only leave again; the \
-                ego makes it by following or meeting somebody too closely, by not stopping for who \
-                stands, walks, cycles or crosses, and by changing lanes itself."
+        about: "Scenarios of 25 s without a planned hazard. Discordant pairs: scenarios in which \
+                one policy had a collision and the other had none. RSS says who has to respond by \
+                which distance became unsafe last. A vehicle that cuts in, or that comes towards \
+                the ego and moves aside, makes a distance unsafe that the ego can only increase \
+                again; the ego itself makes it unsafe if it follows or meets another too closely, \
+                does not stop for one that stands, walks, cycles or crosses, or changes lanes."
             .to_owned(),
         tables: findings
             .study
@@ -75,8 +75,9 @@ fn collisions(findings: &Findings, part: Option<&Part>, stack: &str) -> Demand {
         },
         note: if measured {
             format!(
-                "Of {} scenarios, {only_base} in which only base had one. With 95 % confidence a \
-                 collision that base does not have comes in at most {upper:.4} % (exact, one-sided).",
+                "In {only_base} of {} scenarios only base had one. With 95 % confidence a \
+                 collision that base does not have comes in at most {upper:.4} % (exact, \
+                 one-sided).",
                 pairs.len()
             )
         } else {
@@ -132,10 +133,11 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             format!("{:.0}", progress),
         ]
     };
-    let head = "policy|scenarios|collisions|struck from behind|only base|only this|\
-        nearer than RSS allows, s|times|by the aggressive assumptions, s|\
-        less time than base|that the ego makes, s|less of that than base|progress, m"
-        .split('|');
+    let head =
+        "policy|scenarios|collisions|struck from behind|only base|only this|nearer than RSS \
+                allows, s|times|by the aggressive assumptions, s|less time than base|caused by the \
+                ego, s|less of that than base|progress, m"
+            .split('|');
     Table::new(format!("Stack {}", stack.to_uppercase()), head, part.policies.iter().map(row))
 }
 
@@ -151,7 +153,7 @@ fn causes(findings: &Findings, part: &Part, stack: &str) -> Table {
         [policy.clone()].into_iter().chain(causes).collect::<Vec<String>>()
     };
     let head = Cause::ALL.iter().map(|(_, name)| format!("{name}, s"));
-    let title = format!("Stack {}: nearer than RSS allows, by what", stack.to_uppercase());
+    let title = format!("Stack {}: nearer than RSS allows, by cause", stack.to_uppercase());
     Table::new(title, ["policy".to_owned()].into_iter().chain(head), part.policies.iter().map(row))
 }
 

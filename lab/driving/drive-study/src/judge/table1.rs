@@ -15,9 +15,10 @@ pub(super) fn found(findings: &Findings) -> Found {
     let section = driven.then(|| Section {
         title: "Table 1".to_owned(),
         about: format!(
-            "The hazard stands at once; the vehicle brakes by {BRAKING} m/s². By delaying the \
-             command until there is a crash, in steps of the world (10 ms), and in closed form. \
-             No one law explains all rows: what each of the others would need is beside it."
+            "The hazard stands at once; the vehicle brakes by {BRAKING} m/s². Found by delaying \
+             the command until there is a crash, in steps of the world (10 ms), and in closed \
+             form. No single law explains all rows: the last column has the change that each row \
+             would need."
         ),
         tables: vec![table()],
         ..Section::default()

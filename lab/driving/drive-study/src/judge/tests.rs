@@ -241,11 +241,11 @@ fn collisions_that_base_does_not_have_are_counted_one_by_one() {
     let good = run_with(false);
     let collisions = one(&good, "collisions that base");
     assert_eq!((number(collisions), collisions.verdict), (0.0, Verdict::Met));
-    assert!(collisions.note.contains("3 in which only base") && collisions.note.contains("7.2"));
+    assert!(collisions.note.contains("In 3 of ") && collisions.note.contains("7.2"));
     let less = one(&good, "less time nearer");
     assert!((number(less) - 75.0).abs() < 1e-9 && less.verdict == Verdict::Met, "{less:?}");
     // Of cut-ins there is half less, of what the ego makes nine tenths, and that is another demand.
-    let own = one(&good, "of what the ego makes");
+    let own = one(&good, "caused by the ego");
     assert!((number(own) - 90.0).abs() < 1e-9 && own.verdict == Verdict::Met, "{own:?}");
     let bad = run_with(true);
     assert_eq!(one(&bad, "collisions that base").verdict, Verdict::Missed);

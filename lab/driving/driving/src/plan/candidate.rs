@@ -6,9 +6,9 @@ use super::scene::Start;
 /// Distances to the left of the reference line, by the distance along it.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    /// Of the polynomial in the distance from the start, from the constant on.
+    /// Coefficients of the polynomial in the distance from the start, from the constant on.
     terms: [f64; 6],
-    /// From here on it is `end` m beside the line, m from the start.
+    /// Distance from the start beyond which it is `end` m beside the line, m.
     station: f64,
     end: f64,
 }
@@ -16,7 +16,7 @@ pub(super) struct Path {
 /// Place of a path beside the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside {
-    /// Of the line, m.
+    /// Offset to the left of the line, m.
     pub left: f64,
     /// Change of `left` along the line.
     pub slope: f64,
@@ -43,7 +43,7 @@ impl Path {
         Path { terms, station, end }
     }
 
-    /// As far beside the line as now; a slope ends over 10 m.
+    /// Path as far beside the line as now; a slope ends over 10 m.
     pub(super) fn hold(start: &Start) -> Path {
         Path::to(start, start.left + 4.0 * start.slope, 10.0)
     }
@@ -85,14 +85,14 @@ impl Path {
 pub(super) enum Profile {
     /// A polynomial of third degree that ends without acceleration.
     Smooth {
-        /// From the constant on.
+        /// Coefficients from the constant on.
         terms: [f64; 4],
         /// Time at which it ends, s.
         time: f64,
         /// Speed at its end, m/s.
         end: f64,
     },
-    /// One acceleration, up to a speed.
+    /// Constant acceleration, up to a speed.
     Steady {
         /// m/s.
         from: f64,
@@ -117,7 +117,7 @@ pub(super) struct Driven {
 }
 
 impl Profile {
-    /// From a speed and an acceleration to another speed.
+    /// Profile from a speed and an acceleration to another speed.
     pub(super) fn smooth(from: f64, acceleration: f64, end: f64, time: f64) -> Profile {
         let more = end - from;
         let second = (3.0 * more - 2.0 * acceleration * time) / time.powi(2);
@@ -138,7 +138,7 @@ impl Profile {
         Driven { time: 0.0, along: 0.0, speed, acceleration }
     }
 
-    /// One step on; none if it would go backwards.
+    /// The state one step later; none if it would go backwards.
     pub(super) fn advance(&self, from: Driven, step: f64) -> Option<Driven> {
         let time = from.time + step;
         let (speed, acceleration) = match self {
@@ -169,7 +169,7 @@ pub(super) struct Course {
     pub profile: Profile,
     /// After each step, until the horizon or the lookahead is passed.
     pub driven: Vec<Driven>,
-    /// And on to a standstill.
+    /// Continuation to a standstill.
     pub stop: Vec<Driven>,
 }
 

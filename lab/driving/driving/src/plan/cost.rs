@@ -144,7 +144,7 @@ impl Planner {
         true
     }
 
-    /// About what a course costs that nobody is in the way of, straight along the reference.
+    /// Approximate cost of a course without other road users, straight along the reference.
     pub(super) fn alone(&self, limit: f64, course: &Course) -> f64 {
         let terms = Terms { limit, impatience: 1.0, lanes: &[0.0], changes: false };
         let (mut cost, mut goes_on) = (0.0, 0.0);
@@ -171,7 +171,7 @@ impl Planner {
         brakes && acceleration <= self.throttle + 1e-6
     }
 
-    /// From its last step on it can brake to a standstill and hit nothing.
+    /// Returns true if from its last step on it can brake to a standstill and hit nothing.
     fn stops(&self, view: &View, path: &Path, course: &Course, changes: bool) -> bool {
         let steps = course.driven.len() + 1..;
         steps.zip(&course.stop).all(|(step, driven)| {
@@ -189,12 +189,12 @@ pub(super) struct Search {
     /// Least costs of the last one after each step, to be overwritten.
     rests: Vec<f64>,
     leads: Leads,
-    /// Of each course that was looked at, by its number.
+    /// Result of each course that was looked at, by its number.
     lacking: Vec<Option<Lacking>>,
 }
 
 impl Search {
-    /// For candidates that end in the lane whose middle is `lane` m left of the reference.
+    /// Search for candidates that end in the lane whose middle is `lane` m left of the reference.
     pub(super) fn new(planner: &Planner, view: &View, lane: f64) -> Search {
         // So far beside its way paths go, m; what of one is farther off just costs less at least.
         const ASIDE: f64 = 1.0;
@@ -212,7 +212,7 @@ fn at_least(cost: f64) -> f64 {
     cost * (1.0 - ROUNDING) - ROUNDING
 }
 
-/// Speed of somebody, m/s, and curvature, 1/m, beside a line that bends: without an angle, and so
+/// Speed of a body, m/s, and curvature, 1/m, beside a line that bends: without an angle, and so
 /// not to the last digit as [`Reference::point`](scene::Reference::point) has it.
 fn bent(beside: &Beside, bend: f64, driven: &Driven) -> (f64, f64) {
     let Beside { left, slope, change } = *beside;

@@ -23,13 +23,13 @@ pub(super) struct Own {
     pub left: f64,
     /// Along it, m/s.
     pub speed: f64,
-    /// To the left, m/s.
+    /// Speed to the left, m/s.
     pub aside: f64,
     /// The halves of its length and width, m.
     pub half: (f64, f64),
 }
 
-/// Somebody else at a step.
+/// Another road user at a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Other {
     /// Along the reference line from the ego on, m.
@@ -38,7 +38,7 @@ pub(super) struct Other {
     pub left: f64,
     /// Along it, m/s.
     pub speed: f64,
-    /// To the left, m/s.
+    /// Speed to the left, m/s.
     pub aside: f64,
     /// The halves of what it covers along and across, m.
     pub half: (f64, f64),
@@ -71,7 +71,7 @@ impl Other {
 /// Along the reference line, m; to its left, m; and turned to its left, rad.
 pub(super) type Place = (f64, f64, f64);
 
-/// Cost of a second at this distance from somebody ahead. `way` is [`stopping`] of its speed.
+/// Cost of a second at this distance from another ahead. `way` is [`stopping`] of its speed.
 pub(super) fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
     let lacking = lacking(own, way, other);
     if lacking == 0.0 { 0.0 } else { lacking * share(own, other) }
@@ -89,7 +89,7 @@ pub(super) fn lacking(own: &Own, way: f64, other: &Other) -> f64 {
     closeness(gap, safe, margin)
 }
 
-/// The same of somebody behind, in the lane that the ego changes to.
+/// The same for another behind, in the lane that the ego changes to.
 pub(super) fn behind(own: &Own, other: &Other) -> f64 {
     let gap = own.along - other.along - other.half.0 - own.half.0;
     let safe = (stopping(other.speed.max(0.0)) - own.speed.powi(2) / (2.0 * STRONGEST)).max(0.0);
@@ -99,7 +99,7 @@ pub(super) fn behind(own: &Own, other: &Other) -> f64 {
     closeness(gap, safe, 0.0) * share(own, other)
 }
 
-/// Cost of a second beside somebody who comes towards the ego. Along the road the distance between
+/// Cost of a second beside another that comes towards the ego. Along the road the distance between
 /// the two is hardly ever safe, whatever the ego does: they keep apart across, and so neither
 /// drifts towards the other.
 pub(super) fn facing(own: &Own, other: &Other) -> f64 {
@@ -118,7 +118,7 @@ fn closeness(gap: f64, safe: f64, margin: f64) -> f64 {
     NEARLY + NEARER + DEEPER * ((safe - gap) / safe.max(5.0)).min(1.0)
 }
 
-/// Least share by which somebody `apart` m beside the ego is in its way, whatever is safe across;
+/// Least share by which a body `apart` m beside the ego is in its way, whatever is safe across;
 /// [`room`] is that of the two.
 pub(super) fn least_share(apart: f64, room: f64) -> f64 {
     ((room - apart) / EDGE).clamp(0.0, 1.0)
@@ -168,7 +168,7 @@ const MARGIN: (f64, f64) = (1.0, 0.15);
 const STRONGEST: f64 = 8.0;
 
 /// Distance that the ego goes if it responds after a second, in which it may accelerate, and brakes
-/// then, m: the safe distance of RSS behind somebody who stands.
+/// then, m: the safe distance of RSS behind a body that stands.
 pub(super) fn stopping(speed: f64) -> f64 {
     const RESPONSE: f64 = 1.0;
     const ACCELERATION: f64 = 3.5;

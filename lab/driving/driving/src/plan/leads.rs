@@ -1,19 +1,19 @@
-//! Whom a course comes nearer to than is safe, whatever its path: what that costs at least is known
-//! before a candidate is looked at closely.
+//! Others that a course comes nearer to than is safe, whatever its path: what that costs at least
+//! is known before a candidate is looked at closely.
 
 use super::candidate::Course;
 use super::keep::{self, Other};
 use super::scene::Scene;
 use std::ops::Range;
 
-/// Those ahead who may be in the way of paths to a lane.
+/// Others ahead that may be in the way of paths to a lane.
 pub(super) struct Leads {
-    /// At each step from the first one on, with their probabilities.
+    /// Others at each step from the first one on, with their probabilities.
     others: Vec<Vec<(f64, Other)>>,
 }
 
 impl Leads {
-    /// Of paths that are between two places beside the line, m.
+    /// Leads of paths that are between two places beside the line, m.
     pub(super) fn of(scene: &Scene, steps: usize, between: (f64, f64)) -> Leads {
         let is_beside = |(_, other): &(f64, Other)| {
             let room = keep::room(scene.half(), other);

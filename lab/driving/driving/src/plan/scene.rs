@@ -1,4 +1,5 @@
-//! Scene against which a candidate is driven: the reference line, and everybody's predictions.
+//! Scene against which a candidate is driven: the reference line, and the predictions of all
+//! others.
 
 use super::candidate::{Beside, Driven, Path};
 use super::keep::{self, Other, Own};
@@ -28,7 +29,7 @@ pub(super) struct Reference {
 /// A place on the line.
 struct Knot {
     pose: Pose,
-    /// To the left on the way to the next one, rad.
+    /// Turn to the left on the way to the next one, rad.
     turn: f64,
     /// 1/m.
     bend: f64,
@@ -147,23 +148,23 @@ impl Reference {
 struct Mover {
     probability: f64,
     forbids: bool,
-    /// Whoever follows in the ego's lane keeps its distance.
+    /// A follower in the ego's lane keeps its distance.
     follows: bool,
     /// It comes towards the ego.
     comes: bool,
-    /// Somebody without a car around.
+    /// A road user without a car around: a pedestrian or a cyclist.
     bare: bool,
-    /// Somebody ahead who moves or is on foot: who is behind has to keep its distance itself.
+    /// A body ahead that moves or is on foot: the one behind has to keep its distance itself.
     counts: bool,
     /// The half of its diagonal, m.
     radius: f64,
 }
 
 impl Mover {
-    /// Is it no reason against a candidate that it is hit at a point?
+    /// Returns true if a hit at a point is no reason against a candidate.
     fn may_touch(&self, point: &Point, own: &Own) -> bool {
         // An ego that stands and is run into has nothing to avoid; nor can it do more than stand
-        // when somebody comes towards it.
+        // when another comes towards it.
         let standing = point.speed < 0.05 && (own.along < 0.5 || self.comes);
         !self.forbids || standing
     }
@@ -194,14 +195,14 @@ struct Moment {
     side: f64,
 }
 
-/// Everybody's hypotheses at the planner's steps.
+/// Hypotheses of all others at the planner's steps.
 pub(super) struct Scene {
     movers: Vec<Mover>,
-    /// Of all of them at the first step, then at the next one, and so on.
+    /// Moments of all of them at the first step, then at the next one, and so on.
     moments: Vec<Moment>,
     /// The halves of the ego's length and width, m.
     half: (f64, f64),
-    /// With what is to be free around it, m, and half of its diagonal.
+    /// Length with what is to be free around it, m, and half of its diagonal.
     length: f64,
     width: f64,
     radius: f64,
@@ -210,9 +211,9 @@ pub(super) struct Scene {
 /// Cost of a second near others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Near {
-    /// In front and beside.
+    /// Cost in front and beside.
     pub cost: f64,
-    /// The part of those whom the ego passes, or goes through if they do what is improbable: with a
+    /// The part of those that the ego passes, or goes through if they do what is improbable: with a
     /// second more it is past them.
     pub passing: f64,
 }
@@ -239,7 +240,7 @@ impl Scene {
                 }
                 let speed = hypothesis.states[0].speed;
                 let bare = matches!(prediction.kind, Kind::Pedestrian | Kind::Cyclist);
-                // Nobody drives where somebody on foot was or will be within half a second.
+                // The ego does not drive where a pedestrian was or will be within half a second.
                 let stretch = if bare { speed } else { 0.0 };
                 let after = |step: usize| situation.at + step as f64 * planner.step - prediction.at;
                 let mut way = Way { reference, index: 0, stretch, last: None };
@@ -272,7 +273,7 @@ impl Scene {
         }
     }
 
-    /// Everybody at a step; after the last one, at the last.
+    /// All others at a step; after the last one, at the last.
     fn at(&self, step: usize) -> impl Iterator<Item = (&Mover, &Moment)> {
         let count = self.movers.len();
         let step = step.min((self.moments.len() / count.max(1)).saturating_sub(1));
@@ -308,7 +309,8 @@ impl Scene {
         (reference.point(&beside, driven), own)
     }
 
-    /// Does the ego, moving through a point at a step, hit somebody ahead who moves or is on foot?
+    /// Returns true if the ego, moving through a point at a step, hits another ahead that moves or
+    /// is on foot.
     pub(super) fn is_struck(&self, step: usize, point: &Point) -> bool {
         let ego = Rectangle { pose: point.pose, length: self.length, width: self.width };
         self.at(step).filter(|(mover, _)| mover.forbids && mover.counts).any(|(mover, moment)| {
@@ -321,7 +323,7 @@ impl Scene {
         })
     }
 
-    /// Is the one with this number hit at a step, as [`Scene::check`] has it?
+    /// Returns true if the one with this number is hit at a step, as [`Scene::check`] has it.
     pub(super) fn is_hit(
         &self,
         who: usize,
@@ -349,7 +351,7 @@ impl Scene {
     ) -> Result<Near, usize> {
         const NEAR: f64 = 3.0;
         const AHEAD: f64 = 16.0;
-        // Distance beside, m, within which somebody is in front.
+        // Distance beside, m, within which another is in front.
         const IN_FRONT: f64 = 0.5;
         // An ego that keeps just the safe distance does not stay within it: this factor makes it
         // longer.
@@ -415,12 +417,12 @@ impl Scene {
     }
 }
 
-/// Somebody's way, step by step.
+/// Way of another road user, step by step.
 struct Way<'a> {
     reference: &'a Reference,
-    /// Of the place of the reference that was nearest at the last step.
+    /// Index of the place of the reference that was nearest at the last step.
     index: usize,
-    /// By so much it is taken to be longer, m.
+    /// Length by which it is taken to be longer, m.
     stretch: f64,
     /// Its last pose and speed, m/s, with their moment, which is used again if both stay the same.
     last: Option<(Pose, f64, Moment)>,

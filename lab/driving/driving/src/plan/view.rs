@@ -1,5 +1,5 @@
-//! A situation as the planner looks at it: what all lanes and all candidates have in common, so that
-//! it is computed once.
+//! A situation as the planner looks at it: what all lanes and all candidates have in common, so
+//! that it is computed once.
 
 use super::candidate::{Course, Path, Profile};
 use super::scene::{LEAST, Reference, Scene, Start};
@@ -11,16 +11,16 @@ pub struct View {
     pub(super) at: f64,
     /// Highest speed of the ego, m/s.
     pub(super) limit: f64,
-    /// So many times as much as usual it costs to be slow.
+    /// Factor on the usual cost of being slow.
     pub(super) impatience: f64,
     /// Middles of lanes that it may use, m left of the reference.
     pub(super) lanes: Vec<f64>,
     pub(super) reference: Reference,
     pub(super) start: Start,
     pub(super) scene: Scene,
-    /// All that there is to do is to brake as hard as it can.
+    /// The only choice is to brake as hard as possible.
     pub(super) brakes: bool,
-    /// Every possible way to change the speed; those first that cost least where nobody is around.
+    /// Every possible way to change the speed; those first that cost least without others.
     pub(super) courses: Vec<Course>,
 }
 
@@ -47,9 +47,9 @@ impl Planner {
     }
 
     /// RSS's proper response is due: distances are dangerous, and the brake that RSS assumes of the
-    /// ego, along its path, does not do any more. Nothing else is tried then, neither to the side nor
-    /// to be through before: what it gains depends on what the other does next. An emergency brake
-    /// that has begun is let go only when half of that brake does.
+    /// ego, along its path, does not do any more. Nothing else is tried then, neither to the side
+    /// nor to be through before: what it gains depends on what the other does next. An emergency
+    /// brake that has begun is let go only when half of that brake does.
     fn must_brake(
         &self,
         situation: &Situation,
@@ -110,8 +110,8 @@ impl Planner {
 }
 
 /// Factor on the cost of being slow for an ego that has stood for so long, s. Without it, a choice
-/// that is a little cheaper in the next seconds, to let somebody cross who need not want to, could
-/// be the cheaper one for ever.
+/// that is a little cheaper in the next seconds, to let a pedestrian cross who need not want to,
+/// could be the cheaper one for ever.
 fn impatience(stood: f64) -> f64 {
     const PATIENCE: f64 = 3.0;
     const EACH_SECOND: f64 = 0.1;

@@ -24,7 +24,7 @@ pub(super) struct Along {
     pub at: f64,
     /// Left of the way at first, m, and how fast that changes, m/s.
     left: (f64, f64),
-    /// And at the end, m.
+    /// Value at the end, m.
     end: f64,
     /// Time at which it is there, s.
     there: f64,

@@ -12,7 +12,7 @@ const CERTAIN: (f64, f64) = (1.0, 0.45);
 /// Nor is more than this share of the speed.
 const SHARE: f64 = 0.3;
 
-/// Is it not known how the object moves?
+/// Returns true if the motion of the object is not known.
 pub(crate) fn is(track: &Track) -> bool {
     let bare = matches!(track.kind, Kind::Pedestrian | Kind::Cyclist);
     let certain = if bare { CERTAIN.1 } else { CERTAIN.0 };
@@ -30,15 +30,15 @@ struct Prior {
 
 /// Probability that something that comes into view stands.
 const STANDS: f64 = 0.6;
-/// That it drives along a lane, if it is in one.
+/// Probability that it drives along a lane, if it is in one.
 const DRIVES: f64 = 0.25;
 const DRIVING: (f64, f64) = (8.0, 4.0);
-/// That it walks or cycles onto the road, or along it, each way.
+/// Probability that it walks or cycles onto the road, or along it, each way.
 const CROSSES: f64 = 0.15;
 const ALONG: f64 = 0.1;
 const WALKING: (f64, f64) = (1.5, 0.6);
 const CYCLING: (f64, f64) = (4.5, 1.5);
-/// Farther beside the road nobody thinks of crossing it, m; if seen to move, m.
+/// Distance beside the road beyond which an object does not cross it, m; if seen to move, m.
 const BESIDE: (f64, f64) = (2.0, 12.0);
 
 impl Predictor {

@@ -29,8 +29,8 @@ const BEST_ACROSS: f64 = 0.3;
 const USELESS: f64 = 4.0;
 
 impl Doppler {
-    /// From directions and speeds of returns, in the sensor's axes, each with a standard deviation
-    /// of `noise` m/s; `heading` (rad) turns them into the world. None without a speed.
+    /// Velocity from directions and speeds of returns, in the sensor's axes, each with a standard
+    /// deviation of `noise` m/s; `heading` (rad) turns them into the world. None without a speed.
     pub fn fit(
         returns: impl Iterator<Item = (DVec2, f64)> + Clone,
         noise: f64,
@@ -79,7 +79,7 @@ impl Doppler {
     }
 }
 
-/// So many standard deviations are no chance.
+/// Number of standard deviations that rules out chance.
 pub(super) const SURE: f64 = 4.5;
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use glam::DVec3;
 /// Stems that are not in a cluster yet, by square cells. Nearly all cells are empty: they are zeros,
 /// which the system gives without touching the memory.
 pub(super) struct Grid {
-    /// By cell, the first stem in it plus 1; 0 if there is none.
+    /// First stem in each cell plus 1; 0 if there is none.
     first: Vec<u32>,
-    /// By stem, the next one in its cell, likewise.
+    /// Next stem in the cell of each stem, likewise.
     next: Vec<u32>,
     side: usize,
     range: f64,

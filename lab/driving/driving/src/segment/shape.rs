@@ -5,7 +5,7 @@ use glam::DVec2;
 use std::f64::consts::FRAC_PI_2;
 use world::{Pose, Rectangle};
 
-/// So many points, or up to twice as many, decide about the direction of a rectangle.
+/// Number of points, or up to twice as many, that decide the direction of a rectangle.
 pub(super) const ENOUGH: usize = 250;
 
 /// The rectangle with the most points near its edges.

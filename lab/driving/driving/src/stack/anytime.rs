@@ -9,7 +9,7 @@ use dataflow::{Cx, Stop};
 /// Objects that are predicted before the clock is looked at again.
 const BATCH: usize = 4;
 
-/// Predictions, in this order, until the budget is spent; whoever is left goes on as it does.
+/// Predictions, in this order, until the budget is spent; the remaining objects go on as they do.
 pub(super) fn predict<O: Send + Sync + 'static>(
     cx: &mut Cx<'_, O>,
     budget_ns: u64,

@@ -1,11 +1,12 @@
 //! An emergency brake: beside planning, from the tracked objects to the brake.
 //!
-//! It presses the brake as soon as the reaction to somebody (RSS, the assumptions of ad-rss) may
+//! It presses the brake as soon as the reaction to another (RSS, the assumptions of ad-rss) may
 //! wait no longer than until the next frame. Held, it lets go when that may wait clearly longer
-//! again, whatever planning says. Until planned, it is the fast path's last step: nobody waits for
-//! a plan whose time is over before it is made. As soon as the plan for the same frame is there it
-//! counts, but for as long as the reaction stays due it brakes at least as RSS asks for, and as hard
-//! as it can while that would not suffice: RSS's proper response is one that begins in time.
+//! again, whatever planning says. Until planned, it is the fast path's last step: the stack does
+//! not wait for a plan whose time is over before it is made. As soon as the plan for the same frame
+//! is there it counts, but for as long as the reaction stays due it brakes at least as RSS asks
+//! for, and as hard as it can while that would not suffice: RSS's proper response is one that
+//! begins in time.
 
 use super::danger::brake_deadline;
 use super::{Brake, Localisation, Mission, Scene};
@@ -14,9 +15,9 @@ use rss::Preset;
 
 /// A reaction that may wait no longer than this is due, s.
 const DUE: f64 = 0.1;
-/// One that may wait so long is not any more, s.
+/// Reaction time left, s, above which a reaction is not due any more.
 const OVER: f64 = 0.3;
-/// Until planned, a brake does not keep an ego from getting going that is slower than this, m/s: it
+/// Speed of the ego, m/s, below which a brake until planned does not keep it from getting going: it
 /// stops within a metre whenever it is told to.
 const SLOW: f64 = 4.0;
 

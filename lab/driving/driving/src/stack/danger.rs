@@ -9,8 +9,8 @@ use world::{Kind, Route, ego, geometry::wrapped};
 /// Time within which an object has to be met if it is to have a deadline, s.
 const HORIZON: f64 = 8.0;
 
-/// For each track, how long the ego may go on before it must react to it, s; infinite if it need
-/// not. With the assumptions of ad-rss.
+/// Time for each track for which the ego may go on before it must react to it, s; infinite if it
+/// need not. With the assumptions of ad-rss.
 pub fn deadlines(ego: &Ego, tracks: &[Track], route: &Route) -> Vec<f64> {
     let model = model();
     tracks.iter().map(|track| deadline(&model, ego, track, route)).collect()
@@ -60,8 +60,8 @@ fn worst(track: &Track, route: &Route) -> Track {
     Track { velocity, ..track.clone() }
 }
 
-/// Is one of these dangerous: nearer, along and across, than is safe? With the assumptions of
-/// ad-rss. Whoever is behind has to keep its distance itself.
+/// Returns true if one of these is dangerous: nearer, along and across, than is safe. With the
+/// assumptions of ad-rss. The one behind has to keep its distance itself.
 pub fn dangerous(ego: &Ego, tracks: &[Track], route: &Route) -> bool {
     let model = Preset::AD_RSS.model();
     let danger = |track: &Track| {
@@ -71,7 +71,7 @@ pub fn dangerous(ego: &Ego, tracks: &[Track], route: &Route) -> bool {
     tracks.iter().any(danger)
 }
 
-/// Nearness of somebody ahead.
+/// Nearness of another ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nearness {
     /// Number of the body.
@@ -177,7 +177,7 @@ fn crosses(track: &Track, turn: f64) -> bool {
     track.kind != Kind::Pedestrian && turn.sin().abs() > ACROSS && track.speed().abs() > DRIVES
 }
 
-/// Somebody who crosses as fast as now, `gap` m ahead and `beside` m beside the ego's way at a
+/// Another that crosses as fast as now, `gap` m ahead and `beside` m beside the ego's way at a
 /// speed `toward` it; `along` and `across` are the halves of what it covers.
 fn crossing(
     gap: f64,

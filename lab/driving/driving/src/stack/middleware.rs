@@ -8,10 +8,10 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Middleware {
-    /// As shared pointers, as within a process of CyberRT, or of composed nodes of ROS 2.
+    /// Shared pointers, as within a process of CyberRT, or of composed nodes of ROS 2.
     #[default]
     Pointer,
-    /// As bytes, as between processes: each module has its own copy.
+    /// Bytes, as between processes: each module has its own copy.
     Serialised,
 }
 

@@ -122,8 +122,8 @@ pub(super) struct PredictionModule {
     known: HashMap<u32, Prediction>,
 }
 
-/// Work that prediction has done ahead of the next frame: the road around the ego, and everybody
-/// where he will be.
+/// Work that prediction has done ahead of the next frame: the road around the ego, and all objects
+/// where they will be.
 struct Expected {
     around: Arc<Surroundings>,
     crowd: Crowd,
@@ -156,8 +156,8 @@ impl PredictionModule {
         Ok(cx.divide(pieces)?.into_iter().flatten().collect())
     }
 
-    /// An object that is not urgent does what it was found to do when it was last predicted, if that
-    /// is not long ago and it is where it should be then; else it goes on as it does.
+    /// An object that is not urgent does what it was found to do when it was last predicted, if
+    /// that is not long ago and it is where it should be then; else it goes on as it does.
     fn last_known(&self, track: &Track, at: f64) -> Prediction {
         const OLD: f64 = 0.5;
         const ASIDE: f64 = 0.7;
@@ -173,14 +173,14 @@ impl PredictionModule {
     }
 
     fn know(&mut self, predictions: &[Prediction]) {
-        // Nobody is asked for what he was last found to do on the usual path.
+        // The behaviour last found for an object on the usual path is not used.
         if !self.features.fast_path {
             return;
         }
         self.known.extend(predictions.iter().map(|one| (one.id, one.clone())));
     }
 
-    /// Has the state for the frame after `frame` updated ahead of it.
+    /// Updates the state for the frame after `frame` ahead of it.
     fn expect(&mut self, cx: &mut Cx<'_, Predicted>, frame: u64, pose: Pose, crowd: Arc<Crowd>) {
         self.expects = frame;
         let (predictor, road) = (self.predictor.clone(), self.mission.road.clone());
@@ -264,7 +264,7 @@ impl Module for PredictionModule {
     }
 }
 
-/// From one frame to the next, s.
+/// Time from one frame to the next, s.
 const FRAME: f64 = 0.1;
 
 /// Objects in a piece of prediction.
@@ -316,7 +316,7 @@ fn ns(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// Module that makes a trajectory from everybody's predictions.
+/// Module that makes a trajectory from the predictions of all objects.
 pub(super) struct Planning {
     normal: Planner,
     fast: Planner,
@@ -336,12 +336,12 @@ pub(super) struct Planning {
 /// Since when the ego stands, or does not get going.
 #[derive(Default)]
 struct Stands {
-    /// From when to when it was seen to, s.
+    /// Period in which it was seen to, s.
     seen: Option<(f64, f64)>,
 }
 
 impl Stands {
-    /// For how long it has stood, s. An ego that has hardly begun to move may stop again in the
+    /// Time for which it has stood, s. An ego that has hardly begun to move may stop again in the
     /// next frame.
     fn look(&mut self, now: &Localisation) -> f64 {
         const SLOW: f64 = 1.5;

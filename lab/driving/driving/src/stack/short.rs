@@ -1,15 +1,15 @@
 //! Limit on a short plan: it may not let go a brake that the usual plan before it says.
 //!
 //! A short plan does not look as far ahead as the usual one (30 m and 3 s instead of 80 m and 8 s).
-//! So it can say that more must be done than the usual plan said; that less will do, it cannot know:
-//! whoever comes towards the ego may be beyond its lookahead. It has its own path, and the lower of
-//! both speeds.
+//! So it can say that more must be done than the usual plan said; that less will do, it cannot
+//! know: a vehicle that comes towards the ego may be beyond its lookahead. It has its own path, and
+//! the lower of both speeds.
 
 use crate::Trajectory;
 use crate::plan::Point;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So long a usual plan says how fast a short one may be, s.
+/// Age up to which a usual plan decides the speed of a short one, s.
 const OLD: f64 = 0.5;
 
 /// The newest usual plan, which all instances of planning share.
@@ -25,8 +25,8 @@ impl Usual {
         }
     }
 
-    /// A short plan, no faster than the newest usual one was to be at the same times, unless that is
-    /// old.
+    /// A short plan, no faster than the newest usual one was to be at the same times, unless that
+    /// is old.
     pub(super) fn bound(&self, short: Trajectory) -> Trajectory {
         let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*newest {

@@ -1,7 +1,7 @@
 //! The assignment of rows to columns with the least total cost: the Hungarian method with
 //! potentials, by shortest augmenting paths, in O(n²m) (Jonker and Volgenant, 1987).
 
-/// For each row the column that it gets; none where there are more rows than columns. `columns`
+/// Column of each row; none where there are more rows than columns. `columns`
 /// is the length of every row.
 ///
 /// # Panics

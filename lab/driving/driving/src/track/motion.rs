@@ -14,7 +14,7 @@ pub(super) struct Motion {
     /// Rows belong to x, columns to y.
     xy: DMat3,
     yy: DMat3,
-    /// Of the last prediction or the beginning, s.
+    /// Time of the last prediction or the beginning, s.
     time: f64,
 }
 
@@ -78,8 +78,8 @@ impl Motion {
         self.yy.y_axis.y += by * by;
     }
 
-    /// On to time `at` s, with accelerations that change by `jerk` m/s³ in a second; false if it is
-    /// there already.
+    /// Predicts up to time `at` s, with accelerations that change by `jerk` m/s³ in a second; false
+    /// if it is there already.
     pub(super) fn predict(&mut self, at: f64, jerk: f64) -> bool {
         let t = at - self.time;
         if t <= 0.0 {
@@ -104,7 +104,7 @@ impl Motion {
         true
     }
 
-    /// In `direction` it is so far from the origin, m, with a standard deviation of `noise` m.
+    /// Measured distance from the origin in `direction`, m, with a standard deviation of `noise` m.
     ///
     /// An object that is farther off than it can have moved is there, but did not go there: another
     /// part of it is seen, or a part of another thing.
@@ -117,7 +117,7 @@ impl Motion {
         self.measure(PLACE, direction, place, noise);
     }
 
-    /// So fast it moves in `direction`, m/s, with a standard deviation of `noise` m/s.
+    /// Measured speed in `direction`, m/s, with a standard deviation of `noise` m/s.
     pub(super) fn measure_speed(&mut self, direction: DVec2, speed: f64, noise: f64) {
         self.measure(SPEED, direction, speed, noise);
     }

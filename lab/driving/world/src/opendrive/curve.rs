@@ -3,7 +3,7 @@
 use crate::geometry::Pose;
 use glam::DVec2;
 
-/// One geometry of a reference line.
+/// Geometry of a reference line.
 pub(super) struct Geometry {
     /// Start of the geometry along the line, m.
     pub start: f64,
@@ -19,9 +19,9 @@ pub(super) struct Geometry {
 pub(super) enum Shape {
     /// Straight.
     Line,
-    /// With one curvature, 1/m.
+    /// Arc with a constant curvature, 1/m.
     Arc(f64),
-    /// With a curvature that changes evenly (Euler's spiral).
+    /// Clothoid (Euler's spiral), whose curvature changes evenly.
     Spiral(Spiral),
     /// Two cubic polynomials, along the pose and to its left.
     Cubic {
@@ -106,7 +106,7 @@ const NODES: [(f64, f64); 5] = [
 ];
 
 impl Spiral {
-    /// From one curvature to another, 1/m, over a length above 0, m.
+    /// Spiral from one curvature to another, 1/m, over a length above 0, m.
     pub(super) fn new(start: f64, end: f64, length: f64) -> Spiral {
         let panels = (length / PANEL).ceil().max(1.0);
         let (rate, panel) = ((end - start) / length, length / panels);

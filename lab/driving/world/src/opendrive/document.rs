@@ -1,4 +1,4 @@
-//! From XML to plain values, each of them checked.
+//! Plain values read from XML, each of them checked.
 
 use super::curve::{Geometry, Shape, Spiral};
 use super::{DEFAULT_LIMIT, Error, scan};
@@ -20,9 +20,9 @@ const SIZE: RangeInclusive<f64> = -1e6..=1e6;
 pub(super) struct Document<'a> {
     file: &'a str,
     text: &'a str,
-    /// In the file's order.
+    /// Roads in the file's order.
     pub roads: Vec<RoadElement>,
-    /// By id.
+    /// Junctions by id.
     pub junctions: BTreeMap<String, Junction>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Record {
 
 pub(super) struct Section {
     pub start: f64,
-    /// From the middle outwards, the right side first.
+    /// Lanes from the middle outwards, the right side first.
     lanes: Vec<LaneElement>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct LaneElement {
     pub drivable: bool,
     pub predecessor: Option<i32>,
     pub successor: Option<i32>,
-    /// From the section's start.
+    /// Widths from the section's start.
     pub widths: Vec<Record>,
     /// m/s.
     pub limit: f64,
@@ -112,7 +112,7 @@ pub(super) struct Connection {
     pub incoming: String,
     pub connecting: String,
     pub at_end: bool,
-    /// From a lane of the incoming road to one of the connecting road.
+    /// Links from a lane of the incoming road to one of the connecting road.
     pub lanes: Vec<(i32, i32)>,
 }
 

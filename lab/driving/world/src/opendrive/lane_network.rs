@@ -13,12 +13,12 @@ type Key = (usize, usize, i32);
 
 struct Network<'a> {
     document: &'a Document<'a>,
-    /// By id.
+    /// Roads by id.
     roads: BTreeMap<&'a str, usize>,
     lanes: Vec<Lane>,
     keys: Vec<Key>,
     ids: BTreeMap<Key, LaneId>,
-    /// By junction and incoming road.
+    /// Connections by junction and incoming road.
     connections: BTreeMap<(&'a str, &'a str), Vec<&'a Connection>>,
     work: Work,
 }
@@ -92,7 +92,7 @@ impl Network<'_> {
         work.take(steps).ok_or_else(|| refusal(place, Excess::Work))
     }
 
-    /// Lanes beside each other in a section; inside of a junction nobody changes lanes.
+    /// Lanes beside each other in a section; inside of a junction vehicles do not change lanes.
     fn neighbours(&mut self) {
         for (lane, (road, section, id)) in self.keys.iter().enumerate() {
             if self.document.roads[*road].in_junction {

@@ -27,14 +27,14 @@ const FARTHEST: f64 = 2e6;
 
 /// Reason for which a lane cannot be laid.
 pub(super) enum Excess {
-    /// It has more points than there may be.
+    /// The lane has too many points.
     Points,
     /// Laying it takes more work than there may be.
     Work,
-    /// It, or a lane between it and the middle, is wider than a lane can be: how wide, m, and where
+    /// The lane, or a lane between it and the middle, is too wide: its width, m, and where
     /// along its road.
     Width(f64, f64),
-    /// It has a point that is farther from the origin than places on the Earth are.
+    /// The lane has a point that is farther from the origin than places on the Earth are.
     Place(DVec2),
 }
 
@@ -74,7 +74,7 @@ pub(super) fn lay(
     Ok(Some(Laid { points, width }))
 }
 
-/// One lane's place beside its road's reference line.
+/// Place of a lane beside its road's reference line.
 struct Beside<'a> {
     road: &'a RoadElement,
     /// Its own widths last, those of the lanes between it and the reference line before.
@@ -130,7 +130,7 @@ impl Beside<'_> {
         Ok(stations)
     }
 
-    /// Is the lane more than a straight line around here?
+    /// Returns true if the lane is more than a straight line around here.
     fn bends(&self, along: f64) -> bool {
         let curved = |record: Option<&Record>| {
             record.is_some_and(|record| record.coefficients[2..] != [0.0, 0.0])
@@ -147,7 +147,7 @@ impl Beside<'_> {
         self.widths.last().map_or(0.0, |widths| value(widths, along - self.start).max(0.0))
     }
 
-    /// Of all lanes from the middle to this one, m.
+    /// Largest width of all lanes from the middle to this one, m.
     fn widest(&self, along: f64) -> f64 {
         let widths = self.widths.iter().map(|widths| value(widths, along - self.start));
         widths.fold(0.0, f64::max)
@@ -166,7 +166,7 @@ impl Beside<'_> {
     }
 }
 
-/// Those of a sorted list that begin between two distances.
+/// Elements of a sorted list that begin between two distances.
 fn between<T>(list: &[T], start: impl Fn(&T) -> f64, low: f64, high: f64) -> &[T] {
     let from = list.partition_point(|it| start(it) <= low);
     let to = list.partition_point(|it| start(it) < high).max(from);

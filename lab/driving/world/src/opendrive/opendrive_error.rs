@@ -11,8 +11,8 @@ pub enum Error {
         /// Error of the operating system.
         reason: std::io::Error,
     },
-    /// It is not XML.
-    #[error("{file}: found what is no XML, expected OpenDRIVE: {reason}")]
+    /// The file is not XML.
+    #[error("{file}: found malformed XML, expected OpenDRIVE: {reason}")]
     Form {
         /// The file.
         file: String,

@@ -9,7 +9,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 
 /// Sideways acceleration that drivers accept in a turn, m/s².
 const COMFORTABLE_TURN: f64 = 2.0;
-/// From the edge of the crossing road to the stop line, m.
+/// Distance from the edge of the crossing road to the stop line, m.
 const CORNER: f64 = 4.0;
 
 impl Layout {
@@ -189,7 +189,7 @@ impl Layout {
         }
     }
 
-    /// All lanes beside each other, m.
+    /// Width of all lanes beside each other, m.
     pub(crate) fn width(&self) -> f64 {
         let lanes = match self {
             Layout::Straight { lanes, oncoming, .. } | Layout::Curve { lanes, oncoming, .. } => {

@@ -173,7 +173,7 @@ impl Places<'_> {
         Ok(())
     }
 
-    /// Is this place far enough from the ego and from the scenario's actors?
+    /// Returns true if this place is far enough from the ego and from the scenario's actors.
     fn free(&self, lane: LaneId, along: f64, speed: f64) -> bool {
         let pose = self.road.lane(lane).line.pose(along);
         let ego = &self.scenario.ego;
@@ -184,7 +184,7 @@ impl Places<'_> {
         clear && !self.taken.iter().any(|taken| taken.distance(pose.position) < 12.0)
     }
 
-    /// Is there no actor of the scenario near this place of the route?
+    /// Returns true if no actor of the scenario is near this place of the route.
     fn apart(&self, along: f64) -> bool {
         self.along.iter().all(|at| (at - along).abs() > FREE)
     }
@@ -255,7 +255,7 @@ impl Places<'_> {
         self.add(Kind::Pedestrian, pose, 0.0, Motion::Crosses { walk, over });
     }
 
-    /// The lane beside whose right edge somebody walks: the last one of either direction.
+    /// The lane beside whose right edge pedestrians walk: the last one of either direction.
     fn pavement_lane(&mut self) -> LaneId {
         let last = LaneId(self.road.lanes().len() - 1);
         let oncoming = last.0 >= self.scenario.road.lanes();

@@ -9,8 +9,8 @@ pub(super) const MAX_BYTES: u64 = 16 << 20;
 /// Reason for which a scenario was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read, or is no scenario: a key is unknown or missing, a value has the wrong
-    /// type, or it is not YAML at all.
+    /// The file cannot be read, or is no scenario: a key is unknown or missing, a value has the
+    /// wrong type, or it is not YAML at all.
     #[error(transparent)]
     File(#[from] files::Error),
     /// A value is out of range, or in conflict with another one.
@@ -74,7 +74,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// As a text that [`Scenario::from_yaml`] reads.
+    /// Text that [`Scenario::from_yaml`] reads.
     pub fn to_yaml(&self) -> String {
         files::to_yaml(self)
     }

@@ -12,14 +12,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// From where a junction begins to where people and parked cars beside the road may be, m.
+/// Distance from the beginning of a junction to where people and parked cars beside the road may
+/// be, m.
 const CORNER: f64 = 15.0;
 
 /// Roads of an OpenDRIVE file, and the way of the ego over them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenDrive {
-    /// In a scenario's file, relative to it; absolute once it is read.
+    /// Path in a scenario's file, relative to it; absolute once it is read.
     pub file: PathBuf,
     /// The lane with whose beginning the ego's route begins.
     pub from: Place,
@@ -129,7 +130,7 @@ impl OpenDrive {
         way.map(|way| way.line().clone())
     }
 
-    /// Is the lane in a junction?
+    /// Returns true for a lane in a junction.
     pub(crate) fn in_junction(&self, lane: LaneId) -> bool {
         self.map().is_some_and(|map| map.origins[lane.0].in_junction)
     }
@@ -183,7 +184,7 @@ fn way(map: &Map, from: LaneId, road: &str) -> Option<Vec<LaneId>> {
     (!way.is_empty()).then_some(way)
 }
 
-/// On straight ahead to the end of the roads, but over no lane twice.
+/// Lanes straight ahead to the end of the roads, but over no lane twice.
 fn ahead(road: &Road, mut lanes: Vec<LaneId>) -> Vec<LaneId> {
     let mut driven: BTreeSet<LaneId> = lanes.iter().copied().collect();
     while let Some(next) = road.lane(lanes[lanes.len() - 1]).next.first() {

@@ -8,7 +8,7 @@
 //!
 //! Each case is the first of its draws whose critical reaction time, of the ideal stack
 //! (`driving::critical`), is in the [band](Set::band) that is meant for it. The table says which
-//! draw that is, so that nobody has to look again. Only the ideal stack has a part in the choice.
+//! draw that is, so that the search is not repeated. Only the ideal stack has a part in the choice.
 //! The first edition had the times of a driver without the stack's planner; they did not tell when
 //! the stack crashes.
 
@@ -34,9 +34,9 @@ const CONFIRMATION: u64 = 0x636f_6e66_6972_6d31;
 pub enum Set {
     /// The corner cases.
     Corner,
-    /// Those to develop a stack with.
+    /// Cases for the development of a stack.
     Develop,
-    /// Those to confirm with what the corner cases, of which few are decided by latency, say: all
+    /// Confirmation cases for what the corner cases, of which few are decided by latency, say: all
     /// of 0.15 to 0.30 s, of the ten families that have such cases ([`Family::NcapCcrb`] has none).
     /// They were frozen with the present stack.
     Confirm,
@@ -86,7 +86,7 @@ impl Family {
         Family::NhtsaPullOut,
     ];
 
-    /// As in names and tables.
+    /// Name in scenarios and tables.
     pub fn name(self) -> &'static str {
         match self {
             Family::NcapCcrb => "ncap_ccrb",
@@ -108,9 +108,9 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Density {
-    /// Hardly anybody.
+    /// Hardly any traffic.
     Light,
-    /// As by day.
+    /// Traffic as by day.
     Medium,
     /// Rush hour.
     Dense,
@@ -232,7 +232,7 @@ fn follower(ego: &Ego) -> Actor {
     }
 }
 
-/// Somebody who stands there and looks along the route.
+/// Actor that stands there and looks along the route.
 pub(super) fn actor(kind: Kind, along_m: f64, left_m: f64) -> Actor {
     let (heading_deg, speed_kmh, moves) = (0.0, 0.0, Moves::Straight);
     let (length_m, width_m) = (None, None);

@@ -14,11 +14,11 @@ use crate::scenario::{Action, Actor, Does, Ego, Hazard, KMH, Layout, Moves, Scen
 const BEGINS: f64 = 1.5;
 /// The same where the ego follows a car, before a stack has time to fall back, s.
 const BEGINS_BEHIND: f64 = 0.5;
-/// From the middle of the ego's lane to that of a car at the kerb, m.
+/// Distance from the middle of the ego's lane to that of a car at the kerb, m.
 const PARKED: f64 = -2.85;
 
 impl Family {
-    /// One of this family, without traffic and without a name.
+    /// Scenario of this family, without traffic and without a name.
     pub(super) fn draw(self, random: &mut Random) -> Scenario {
         match self {
             Family::NcapCcrb => braking_lead(random),
@@ -231,7 +231,7 @@ fn cyclist(random: &mut Random) -> Scenario {
 
 /// Length of each arm of a junction, m.
 const ARM: f64 = 300.0;
-/// From its middle to the stop lines, m.
+/// Distance from its middle to the stop lines, m.
 const STOP: f64 = 7.5;
 
 /// A junction of roads of one lane in each direction.
@@ -245,7 +245,7 @@ fn arriving(ego: &mut Ego, ahead: f64, time: f64) {
     ego.along_m = ARM + STOP + ahead - front(ego, time);
 }
 
-/// From the stop line to where a car that turns left meets the ego, m.
+/// Distance from the stop line to where a car that turns left meets the ego, m.
 const TURNS: f64 = 5.0;
 
 /// The car waits at the line: who rolls towards it is expected to turn, and waited for. It turns as

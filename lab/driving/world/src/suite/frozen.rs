@@ -16,15 +16,18 @@ pub struct Frozen {
     pub family: Family,
     /// Number of its draw.
     pub attempt: u32,
-    /// Of its parameters.
+    /// Fingerprint of its parameters.
     pub fingerprint: u64,
-    /// Its critical reaction time; none: nobody has looked for it.
+    /// Its critical reaction time; none: not determined.
     pub limit: Option<Limit>,
 }
 
 /// A table is not of the families that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("case {index}: its draw is not that of the table, which has to be frozen anew")]
+#[error(
+    "case {index}: found a draw that differs from the table, expected the same: freeze the table \
+     again"
+)]
 pub struct Stale {
     /// The first case that differs.
     pub index: usize,
@@ -99,7 +102,7 @@ impl Frozen {
         })
     }
 
-    /// As in the table.
+    /// Line of the table.
     pub fn line(&self) -> String {
         let (limit, ms) = match self.limit {
             None => ("", String::new()),

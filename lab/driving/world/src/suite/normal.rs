@@ -1,6 +1,6 @@
 //! Normal traffic: 8,000 scenarios of 25 s.
 //!
-//! Nobody breaks a rule. The draw decides the shape of the road, its limit, the density of the
+//! No actor breaks a rule. The draw decides the shape of the road, its limit, the density of the
 //! traffic on each kind of lane, people beside the road and over it.
 
 use crate::random::Random;

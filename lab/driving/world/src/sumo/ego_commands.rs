@@ -14,7 +14,7 @@ const LENGTH: u8 = 0x44;
 const WIDTH: u8 = 0x4D;
 /// A place on the roads, as a result of [`CONVERT_POSITION`].
 const ON_ROADS: u8 = 0x04;
-/// A vehicle vanishes because somebody said so.
+/// Reason of a removal by a command.
 const VAPORIZED: u8 = 3;
 /// `moveToXY`: on the vehicle's route, but wherever beside it.
 const ON_ROUTE: u8 = 3;
@@ -43,8 +43,8 @@ impl Sumo {
     }
 
     /// Lets the ego vehicle come in at the next step, where it is, and keeps it on the route over
-    /// these places, so that others know where it will go. Whoever is nearer than `free` says for
-    /// its speed (m/s) vanishes: nobody could have come there.
+    /// these places, so that others know where it will go. A vehicle nearer than `free` says for
+    /// its speed (m/s) vanishes: none could have come there.
     ///
     /// # Errors
     /// If a place is on no edge, if the edges are no route, or SUMO does not answer.

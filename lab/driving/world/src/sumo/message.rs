@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Ok(String::from_utf8_lossy(self.take(length, "a string")?).into_owned())
     }
 
-    /// Is nothing left?
+    /// Returns true at the end of the message.
     pub fn finished(&self) -> bool {
         self.at == self.bytes.len()
     }
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
         Ok(Update { kind, id, values })
     }
 
-    /// All that the subscriptions say after a step.
+    /// Updates of all subscriptions after a step.
     pub fn updates(&mut self) -> Result<Vec<Update>, Error> {
         let count = self.count(7, "a number of subscriptions")?;
         (0..count).map(|_| self.update()).collect()

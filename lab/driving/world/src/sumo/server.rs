@@ -17,7 +17,7 @@ pub const VARIABLE: &str = "KEEPTIME_SUMO";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A process whose connection broke has ended within this, or goes on.
 const ENDS: Duration = Duration::from_secs(2);
-/// SUMO can only be told a port. If somebody else listens there, it says this, and is told another
+/// Message of SUMO if the port is in use. SUMO can only be told a port; it is then told another
 /// one: so many in all.
 const TAKEN: &str = "Address already in use";
 const PORTS: usize = 5;
@@ -76,7 +76,7 @@ impl Server {
         sumo.map_err(|error| self.why(WHEN, error))
     }
 
-    /// If SUMO has ended, that is why something did not work.
+    /// Reason of an error: that SUMO has ended, if it has.
     pub(super) fn why(&mut self, during: &'static str, error: Error) -> Error {
         let closed =
             |kind| !matches!(kind, std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut);
@@ -134,8 +134,8 @@ fn failed(program: &Path, reason: std::io::Error) -> Error {
     Error::Program { program: program.display().to_string(), reason }
 }
 
-/// A port that nobody else is given while this exists: somebody else's SUMO would answer there, and
-/// close the connection when its own client comes.
+/// A port that no other process is given while this exists: another user's SUMO would answer there,
+/// and close the connection when its own client comes.
 struct Port {
     address: SocketAddr,
     /// Bound, but it does not listen, so that SUMO can.
@@ -173,7 +173,7 @@ fn launch(
         .args(["--seed", &traffic.seed.to_string(), "--step-length", &step.to_string()])
         // Drivers decide as often as those of the world do, and take their time between lanes.
         .args(["--default.action-step-length", "0.1", "--lanechange.duration", "3"])
-        // Nobody vanishes who is hit, or who waits for long.
+        // A vehicle that is hit, or that waits for long, does not vanish.
         .args(["--collision.action", "none", "--time-to-teleport", "-1"])
         .args(["--no-step-log", "true", "--xml-validation", "never"])
         .stdin(Stdio::null())

@@ -24,7 +24,7 @@ pub enum Error {
     /// A message from SUMO that contradicts the protocol.
     #[error("SUMO's answer, byte {at}: found {found}, expected {expected}")]
     Message {
-        /// From the answer's first byte.
+        /// Offset from the answer's first byte.
         at: usize,
         /// Content that was found there.
         found: String,
@@ -41,8 +41,8 @@ pub enum Error {
     },
     /// A program could not be started.
     #[error(
-        "SUMO: the program {program}: {reason}; expected it on the path, or named by KEEPTIME_SUMO \
-         (it comes with the Python package eclipse-sumo: pip install eclipse-sumo)"
+        "SUMO: the program {program}: {reason}; expected it in PATH, or named by KEEPTIME_SUMO (it \
+         comes with the Python package eclipse-sumo: pip install eclipse-sumo)"
     )]
     Program {
         /// Its path or name.
@@ -83,7 +83,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// The ego's route is not SUMO's.
-    #[error("SUMO's network: found no way at x {x:.1}, y {y:.1}, expected the ego's route there")]
+    #[error("SUMO's network: found no route at x {x:.1}, y {y:.1}, expected the ego's route there")]
     Route {
         /// m.
         x: f64,

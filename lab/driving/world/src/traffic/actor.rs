@@ -12,7 +12,7 @@ use crate::world::STEP;
 /// The farthest that an actor may be from the middle of the lane that it follows, m.
 const BESIDE: f64 = 6.0;
 
-/// Somebody beside the ego.
+/// Actor beside the ego.
 #[derive(Clone, Debug)]
 pub(crate) struct Actor {
     pub(crate) body: Body,
@@ -21,7 +21,7 @@ pub(crate) struct Actor {
     pub(crate) motion: Motion,
     /// The speed (m/s) and the rate (m/s²) that an action asked for.
     order: Option<(f64, f64)>,
-    /// It drove off the road's end.
+    /// The actor drove off the road's end.
     pub(crate) gone: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Motion {
 #[derive(Clone, Debug)]
 pub(crate) struct Follower {
     pub(crate) lane: LaneId,
-    /// From its beginning, m.
+    /// Distance from its beginning, m.
     pub(crate) along: f64,
     pub(crate) turn: Turn,
     /// Next lane on its way.
@@ -54,7 +54,7 @@ pub(crate) struct Driver {
     pub(crate) lane_changes: bool,
 }
 
-/// From one place beside the lane's middle to another, by a polynomial of the fifth degree.
+/// Drift from one place beside the lane's middle to another, by a polynomial of the fifth degree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drift {
     from: f64,
@@ -145,7 +145,7 @@ impl Actor {
         }
     }
 
-    /// One step along its way.
+    /// Moves by one step along its way.
     pub(crate) fn step(&mut self, road: &Road) {
         self.obey();
         let (distance, speed) = moved(self.body.speed, self.body.acceleration);
@@ -190,7 +190,7 @@ impl Follower {
         Follower { lane, along, turn, next: None, drift, driver }
     }
 
-    /// On the nearest lane that leads where `pose` looks.
+    /// Follower on the nearest lane that leads where `pose` looks.
     fn near(road: &Road, pose: Pose, turn: Turn, driver: Option<Driver>) -> Option<Follower> {
         let fits = |(id, lane): (LaneId, &crate::Lane)| {
             let offset = lane.line.offset(pose.position);
@@ -230,7 +230,7 @@ impl Follower {
         lane.right.is_none() && self.drift.ended(distance) && edge > lane.width / 2.0
     }
 
-    /// In the middle of its lane, all of it?
+    /// Returns true if all of it is in the middle of its lane.
     pub(crate) fn centred(&self, distance: f64) -> bool {
         self.drift.to == 0.0 && self.drift.ended(distance)
     }
@@ -267,7 +267,7 @@ pub(crate) fn following(road: &Road, lane: LaneId, turn: Turn) -> Option<LaneId>
     turned(road, lane, turn).or_else(|| road.lane(lane).next.first().copied())
 }
 
-/// Is it a vehicle, which others have to let pass?
+/// Returns true for a vehicle, which others have to let pass.
 pub(crate) fn vehicle(kind: Kind) -> bool {
     matches!(kind, Kind::Car | Kind::Truck | Kind::Cyclist)
 }

@@ -21,7 +21,7 @@ const OVER: f64 = 1.0;
 const BEFORE: f64 = 0.5;
 /// Time that they leave free behind them when they cross, s.
 const MARGIN: f64 = 2.0;
-/// Whoever is slower than this could come as fast, m/s.
+/// Speed assumed at least for another that could come, m/s.
 const COULD_COME: f64 = 4.0;
 /// Distance that pedestrians leave free beside them, m.
 const BESIDE: f64 = 1.5;
@@ -78,7 +78,7 @@ impl Traffic {
         way.yields_to.iter().any(comes).then_some(gap)
     }
 
-    /// Does anybody reach the end of a lane within so many seconds?
+    /// Returns true if another reaches the end of a lane within so many seconds.
     fn comes(&self, road: &Road, lane: LaneId, within: f64) -> bool {
         let length = road.lane(lane).line.length();
         let arrives = |other: &Occupant| {
@@ -175,7 +175,8 @@ impl Traffic {
     }
 }
 
-/// Could a vehicle be in the way of somebody who goes `over` m from `pose`, `within` s?
+/// Returns true if a vehicle could be in the way of an actor that goes `over` m from `pose`,
+/// `within` s.
 fn meets(pose: &Pose, over: f64, within: f64, other: &Body) -> bool {
     let way = pose.point(over / 2.0, 0.0) - other.pose.position;
     let distance = way.length() - over / 2.0 - other.length / 2.0 - BESIDE;
@@ -215,7 +216,8 @@ fn change_over(speed: f64) -> f64 {
     (CHANGE.0 * speed).max(CHANGE.1)
 }
 
-/// Is a driver who changes lanes out of its lane before it reaches who is ahead there?
+/// Returns true if a driver who changes lanes is out of its lane before it reaches the one ahead
+/// there.
 fn gets_out(speed: f64, ahead: Ahead) -> bool {
     let out = LEFT * change_over(speed);
     ahead.gap + ahead.speed.max(0.0) * out / (speed + FASTER) >= out

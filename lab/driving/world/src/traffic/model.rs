@@ -46,7 +46,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Is it safe for whoever is behind then, and worth it?
+    /// Returns true if it is safe for the one behind then, and worth it.
     pub(crate) fn pays(&self) -> bool {
         let gain = |(before, after): (f64, f64)| after - before;
         let others = gain(self.new_follower) + gain(self.old_follower);

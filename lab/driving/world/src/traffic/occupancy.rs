@@ -13,7 +13,7 @@ const CORRIDOR: f64 = 0.8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Occupant {
     pub(crate) id: u32,
-    /// Of its centre from the lane's beginning, m.
+    /// Distance of its centre from the lane's beginning, m.
     pub(crate) along: f64,
     /// Half of what it takes of the lane's length, m.
     pub(crate) half: f64,
@@ -95,7 +95,7 @@ impl Occupancy {
         lane[..to].iter().rfind(|other| other.id != id)
     }
 
-    /// All on a lane.
+    /// All occupants of a lane.
     pub(crate) fn on(&self, lane: LaneId) -> &[Occupant] {
         &self.lanes[lane.0]
     }

@@ -46,15 +46,15 @@ pub(crate) struct Attacker {
 pub(crate) enum Attack {
     /// Control packets: random bytes, and valid ones with random changes
     Packets,
-    /// Sessions whose segments are overwritten with noise, with orders that nobody can obey
+    /// Sessions whose segments are overwritten with noise, with orders that cannot be carried out
     Sessions,
     /// Connections that are closed at once
     Knocks,
-    /// Registrations with much memory, ended at once
+    /// Registrations with much memory, closed at once
     Memory,
-    /// Memory files that are not what they seem: with holes, without seals, of huge pages
+    /// Memory files that break the rules: with holes, without seals, of huge pages
     Files,
-    /// Clients that obey the library, stopped and killed at instants that nobody chose
+    /// Clients that obey the library, stopped and killed at random instants
     Kills,
 }
 
@@ -149,7 +149,8 @@ fn packets(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One session: its segment is overwritten, its doorbell rung, orders name what is not there.
+/// Attacks by a session: its segment is overwritten, its doorbell rung, orders name what is not
+/// there.
 fn session(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let mut session = Raw::connect(path)?.hello()?;
     let registration = session.register("busy", 4096, Some(memory_file(4096, SealFlags::SHRINK)?));
@@ -190,7 +191,7 @@ fn memory(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One registration of a file that breaks a rule, used if it is accepted.
+/// Registers a file that breaks a rule, and uses it if it is accepted.
 fn files(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let mut session = Raw::connect(path)?.hello()?;
     let bytes = 1u64 << fastrand::u32(12..22);
@@ -221,7 +222,7 @@ fn files(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One client that lives for a while, and may be stopped for a while before it is killed.
+/// Runs a client that lives for a while, and may be stopped for a while before it is killed.
 fn kill(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let mut client = Victim::start(path, false)?;
     let pause = || std::thread::sleep(Duration::from_micros(fastrand::u64(1000..40_000)));
@@ -276,7 +277,10 @@ impl Raw {
         let (bytes, fds) = self.answer()?.context("no welcome")?;
         let welcome = control::Welcome::parse(&bytes).context("refused")?;
         let Ok([segment, doorbell]) = <[OwnedFd; 2]>::try_from(fds) else {
-            bail!("a welcome without descriptors")
+            bail!(
+                "found a welcome without descriptors, expected those of the segment and the \
+                 doorbell"
+            )
         };
         let mapping = Segment::accept(segment, welcome.segment_bytes)?.map()?;
         Ok(RawSession {
@@ -292,7 +296,7 @@ impl Raw {
 impl RawSession {
     fn ask(&self, packet: &[u8], fds: &[BorrowedFd<'_>]) -> anyhow::Result<Vec<u8>> {
         self.raw.socket.send(packet, fds)?;
-        let (bytes, _) = self.raw.answer()?.context("the session was ended")?;
+        let (bytes, _) = self.raw.answer()?.context("the server ended the session")?;
         Ok(bytes)
     }
 

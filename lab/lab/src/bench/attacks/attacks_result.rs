@@ -11,8 +11,8 @@ use crate::bench::service::Footprint;
 /// Largest growth of the server's resident memory that passes: its allocator keeps some pages.
 const RESIDENT_TOLERANCE_KIB: u64 = 4096;
 
-/// One request of so many may exceed its declared execution time: the machine's interrupts count
-/// as its own. If more do, the attackers make it late.
+/// Number of requests of which one may exceed its declared execution time: the machine's interrupts
+/// count as its own. If more do, the attackers make it late.
 const OVERRAN_OF: u64 = 1000;
 
 /// Results of the measurement.
@@ -63,7 +63,7 @@ impl Findings {
                 let longest_ns = self.kept.without_machine_ns;
                 complaints.push(format!(
                     "a request of the punctual client took {:.3} ms, {:.3} ms above its bound, \
-                     without the time that the machine took",
+                     less the time lost to the machine",
                     longest_ns as f64 * 1e-6,
                     (longest_ns - bound) as f64 * 1e-6
                 ));
@@ -88,16 +88,16 @@ impl Findings {
         for (name, asked) in &self.asked {
             let done = self.done.iter().find(|(done, _)| done == name).map_or(0, |(_, done)| *done);
             if done < *asked {
-                complaints.push(format!("{done} {name} of {asked} were done"));
+                complaints.push(format!("{done} of {asked} {name} were done"));
             }
         }
         for (name, _) in self.done.iter().filter(|(_, done)| *done == 0) {
-            complaints.push(format!("the attack by {name} did nothing"));
+            complaints.push(format!("the attack by {name} was never carried out"));
         }
         complaints
     }
 
-    /// For a terminal.
+    /// Report for a terminal.
     pub(super) fn text(&self) -> String {
         let ms = |ns: f64| ns * 1e-6;
         let by = if self.strangers { "other users" } else { "the same user" };
@@ -129,18 +129,18 @@ impl Findings {
         }
         let late: Vec<String> = self.late_ns.iter().map(|ns| format!("{:.3}", ms(*ns))).collect();
         text += &format!(
-            "latest wake-up of a thread above all, by core, milliseconds: {}\n",
+            "latest wake-up of a thread of the highest priority, by core, milliseconds: {}\n",
             late.join(", ")
         );
         text += &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", self.stolen_ms);
         match self.complaints() {
-            none if none.is_empty() => text += "The server held.\n",
+            none if none.is_empty() => text += "The server passed.\n",
             complaints => complaints.iter().for_each(|line| text += &format!("NO: {line}\n")),
         }
         text
     }
 
-    /// For a program.
+    /// Report as JSON.
     pub(super) fn json(&self) -> serde_json::Value {
         let done: BTreeMap<&str, u64> = self.done.iter().copied().collect();
         json!({

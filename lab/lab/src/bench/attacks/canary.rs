@@ -1,5 +1,6 @@
 //! A thread above all others on a core, which sleeps until given times: as late as it is woken is
-//! everybody on this core. So the machine's part in a late request can be told from the server's.
+//! every thread on this core. So the machine's part in a late request can be told from the
+//! server's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,7 +58,7 @@ pub(super) fn watch(stop: &AtomicBool, core: usize, realtime: bool) -> Canary {
     canary
 }
 
-/// For how long at least one of some cores was away in a span of time.
+/// Time for which at least one of some cores was away in a span of time.
 pub(super) fn late_within(canaries: &[&Canary], from: u64, to: u64) -> u64 {
     let mut spans: Vec<_> = canaries.iter().flat_map(|canary| canary.within(from, to)).collect();
     spans.sort_unstable();

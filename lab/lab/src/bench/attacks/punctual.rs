@@ -58,17 +58,17 @@ pub(super) struct Longest {
     pub without_machine_ns: u64,
     /// The same with that time.
     pub total_ns: u64,
-    /// From the release until the client sent the request.
+    /// Time from the release until the client sent the request.
     pub sent_ns: u64,
-    /// Until the server took it.
+    /// Time until the server took it.
     pub taken_ns: u64,
-    /// Until the device began with it.
+    /// Time until the device began with it.
     pub queued_ns: u64,
-    /// Until the device had done it.
+    /// Time until the device had done it.
     pub device_ns: u64,
     /// Time for which the device worked on it.
     pub busy_ns: u64,
-    /// From the end on the device until the client had the answer.
+    /// Time from the end on the device until the client had the answer.
     pub answered_ns: u64,
 }
 
@@ -93,9 +93,9 @@ impl Longest {
     pub(super) fn text(&self) -> String {
         let ms = |ns: u64| ns as f64 * 1e-6;
         format!(
-            "{:.3} ms without the machine, {:.3} with it: {:.3} until sent, {:.3} until the server \
-             took it, {:.3} until the device began, {:.3} on the device ({:.3} working), {:.3} \
-             until the answer",
+            "{:.3} ms less the machine's time, {:.3} ms in all: {:.3} until sent, {:.3} until the \
+             server took it, {:.3} until the device began, {:.3} on the device ({:.3} working), \
+             {:.3} until the answer",
             ms(self.without_machine_ns),
             ms(self.total_ns),
             ms(self.sent_ns),

@@ -1,5 +1,4 @@
-//! Hogs in a process of their own, so that a regulator can manage their threads and nobody
-//! else's.
+//! Hogs in a process of their own, so that a regulator can manage their threads and no others.
 //!
 //! The process first says the kernel's numbers of its hogs' threads. Then it is told which of its
 //! hogs may run, or nothing, and each time answers what each has touched so far.
@@ -16,7 +15,7 @@ use crate::child;
 
 /// Bytes that a hog must touch before it counts as running.
 const SETTLED_BYTES: u64 = 1 << 20;
-/// It is stopped by a regulator, or there is no core for it.
+/// Time after which a hog is stopped by a regulator, or has no core.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Core, access and array of a hog.
@@ -49,7 +48,7 @@ impl Hogs {
     /// Starts them, paused; what is not a hog in their process stays on `home`.
     pub(crate) fn start(places: &[Place], home: &[usize]) -> anyhow::Result<Hogs> {
         let order = Order { home: home.to_vec(), places: places.to_vec() };
-        let mut child = Child::order("the process of the hogs", &child::Order::Hogs(order))?;
+        let mut child = Child::order("the hog process", &child::Order::Hogs(order))?;
         let threads = child.hear()?;
         Ok(Hogs { child, places: places.to_vec(), threads })
     }
@@ -67,7 +66,7 @@ impl Hogs {
             if running.iter().all(|hog| now[*hog] >= before[*hog] + SETTLED_BYTES) {
                 return Ok(());
             }
-            ensure!(monotonic_ns() < until, "a hog does not get on");
+            ensure!(monotonic_ns() < until, "a hog makes no progress");
             std::thread::yield_now();
         }
     }
@@ -90,10 +89,10 @@ impl Hogs {
         Ok(bytes.iter().zip(&meter.bytes).map(|(now, then)| (now - then) as f64 / us).collect())
     }
 
-    /// Has these run and no others, if any are named; the bytes of each hog afterwards.
+    /// Runs these hogs and no others, if any are named; returns the bytes of each hog afterwards.
     fn ask(&mut self, running: Option<&[usize]>) -> anyhow::Result<Vec<u64>> {
         let bytes: Vec<u64> = self.child.ask(&running)?;
-        ensure!(bytes.len() == self.places.len(), "the process of the hogs has {}", bytes.len());
+        ensure!(bytes.len() == self.places.len(), "found {} hogs in the hog process", bytes.len());
         Ok(bytes)
     }
 }
@@ -107,7 +106,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Does what it is told until nobody tells it any more.
+    /// Carries out orders until the parent ends.
     pub(crate) fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
         let start = |place: &Place| Hog::start(place.core, place.access, place.size);
         let hogs = self.places.iter().map(start).collect::<Result<Vec<Hog>, _>>()?;

@@ -16,22 +16,23 @@ use super::protection::{Manner, Protection, Wanted};
 use super::task::{Kernel, Task};
 use super::{Args, place, seats};
 
-/// Memory of a kernel, unless somebody says.
+/// Default memory of a kernel.
 const MEMORY: std::ops::RangeInclusive<usize> = 32 << 20..=256 << 20;
 const QUICK_MEMORY: usize = 8 << 20;
-/// Of the device's threads: what else wants their core must not be taken for the hogs' doing. The
-/// regulator's own threads on that core are more urgent, or it would take itself for broken.
+/// Priority of the device's threads: what else wants their core must not be taken for the hogs'
+/// doing. The regulator's own threads on that core are more urgent, or it would take itself for
+/// broken.
 const PRIORITY: u8 = 1;
 /// Largest number of attempts of a run with the lock.
 const TRIALS: usize = 10;
 /// Time for which hogs are measured by themselves, in nanoseconds.
 const WATCH_NS: u64 = 50_000_000;
 
-/// All that takes part.
+/// Participants of the measurement.
 pub(super) struct Bench {
     /// The kernels that the device has.
     pub tasks: Vec<(Kernel, Task)>,
-    /// Those that it has not.
+    /// Kernels that the device lacks.
     pub missing: Vec<Kernel>,
     /// Cores of the accelerator.
     pub home: Vec<usize>,
@@ -76,7 +77,11 @@ impl Bench {
                 None => missing.push(*kernel),
             }
         }
-        ensure!(!tasks.is_empty(), "--device {}: it has none of the kernels", args.device);
+        ensure!(
+            !tasks.is_empty(),
+            "--device {}: found none of the kernels, expected one or more",
+            args.device
+        );
         let protection = Some(Protection::start(&manner)?);
         let (counts, repetitions) = (counts(others.len()), args.repetitions());
         let _device = device;
@@ -142,7 +147,7 @@ impl Bench {
             self.broken += 1;
             self.renew_protection()?;
         }
-        anyhow::bail!("the regulator broke down {TRIALS} times in a row")
+        anyhow::bail!("the regulator failed {TRIALS} times in a row")
     }
 
     /// Ends the regulator and starts another one, as the manner says.
@@ -215,7 +220,7 @@ pub(super) fn kernel(bench: &mut Bench, number: usize) -> anyhow::Result<KernelR
     let mut cases: Vec<Case> = counts
         .flat_map(|hogs| [false, true].map(|locked| Case { hogs, locked, ..Case::default() }))
         .collect();
-    // The first run meets pages that nobody has seen.
+    // The first run touches pages that are not mapped yet.
     bench.once(number, 0, false)?;
     for repetition in 0..bench.repetitions as usize {
         for turn in 0..cases.len() {

@@ -27,7 +27,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// As in `5%` or `100MB/s`.
+    /// Parses a budget such as `5%` or `100MB/s`.
     pub(super) fn parse(text: &str) -> Result<Wanted, String> {
         let expected =
             || format!("found {text:?}, expected a share as in 5% or a rate as in 100MB/s");
@@ -43,7 +43,7 @@ impl Wanted {
         }
     }
 
-    /// As the regulator wants it, if this machine can count so.
+    /// Budget in the form of the regulator, if this machine can count so.
     ///
     /// # Errors
     /// The processor's counters cannot be had, or cannot be believed.

@@ -25,7 +25,7 @@ pub(super) struct Rules {
     pub runs: Vec<RuleRun>,
 }
 
-/// All rules.
+/// Measures all rules.
 pub(super) fn measure(bench: &Bench, duration: Duration, by: By) -> anyhow::Result<Rules> {
     let Manner { cores, period, budget } = bench.manner.clone();
     let are_faults = !matches!(budget, Budget::Bytes { .. });
@@ -36,7 +36,7 @@ pub(super) fn measure(bench: &Bench, duration: Duration, by: By) -> anyhow::Resu
     let chosen = turns[1].first().map(|span| span.chosen.clone());
     let run = |(rho, spans): (&Option<f64>, &Vec<Span>)| run(*rho, spans, period);
     let runs = RULES.iter().zip(&turns).map(run).collect::<Option<_>>();
-    let runs = runs.context("the regulator knew no threads")?;
+    let runs = runs.context("the regulator reported no threads")?;
     Ok(Rules { budget: Manner { cores, period, budget }.words().1, chosen, runs })
 }
 

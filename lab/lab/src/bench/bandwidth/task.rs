@@ -20,7 +20,7 @@ const WIDTH: usize = 512;
 const RADIUS: usize = 16;
 /// Neighbours of a vertex, entries of a row.
 const DEGREE: usize = 8;
-/// One of so many vertices is where the search begins.
+/// Number of vertices per vertex at which the search begins.
 const SOURCES: usize = 64;
 /// Cells of the lattice along x and along y.
 const SIDE: usize = 128;
@@ -226,10 +226,10 @@ fn graph(input: &PeerSlice, levels: &PeerSlice, count: usize) -> anyhow::Result<
             return Ok(level.max(1));
         }
     }
-    unreachable!("a level reaches somebody, or is the last one")
+    unreachable!("a level reaches a vertex, or is the last one")
 }
 
-/// Only the first of each [`SOURCES`] vertices is reached.
+/// Begins a search that has reached only the first of each [`SOURCES`] vertices.
 fn begin_search(levels: &PeerSlice) -> anyhow::Result<()> {
     write(levels, 0, levels.len() / 4, |vertex| match vertex % SOURCES {
         0 => 0,

@@ -134,7 +134,7 @@ fn make(device: &str, home: &[usize], kernels: &[KernelRun]) -> anyhow::Result<S
     Ok(system)
 }
 
-/// As a system file says it.
+/// Device in the form of a system file.
 fn kind(device: &str) -> anyhow::Result<DeviceKind> {
     let text = format!("accelerators: [{{id: bench, buckets: 1, device: \"{device}\"}}]");
     Ok(System::parse(&text, "bench")?.accelerators[0].device)

@@ -33,7 +33,7 @@ pub(crate) use threads::measure;
 const PRIORITY: u8 = 50;
 const SECTION_NS: u64 = 1000;
 const THINK_NS: u64 = 1000;
-/// Of 100 sections of a read-write lock.
+/// Reads of 100 sections of a read-write lock.
 const READS: u32 = 90;
 /// Threads that each copy pageable memory hold a mutex about as long, for each copy.
 const COPY_NS: u64 = 300_000;
@@ -80,11 +80,11 @@ impl Wish {
 /// Locks that threads want, and the threads that want them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lock {
-    /// One mutex, for a short time.
+    /// A mutex, held for a short time.
     Mutex,
     /// A mutex inside another.
     Nested,
-    /// One mutex, for as long as a copy of pageable memory takes.
+    /// A mutex, held for as long as a copy of pageable memory takes.
     Long,
     /// The same, and a thread that launches: it sleeps, and wants the mutex for a short time.
     Launch,
@@ -92,7 +92,7 @@ enum Lock {
     Rwlock,
 }
 
-/// One case, measured under several policies.
+/// A case, measured under several policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Case {
     lock: Lock,
@@ -102,7 +102,7 @@ struct Case {
 }
 
 impl Case {
-    /// All of them; those with a real-time priority only where it is granted.
+    /// All cases; those with a real-time priority only where it is granted.
     fn all(extent: &Extent, has_fifo: bool) -> Vec<Case> {
         let mut cases = Vec::new();
         let mut add = |lock, threads: &[u32], with_fifo: bool| {
@@ -196,7 +196,7 @@ struct Bench {
     programs: Programs,
     extent: Extent,
     policies: Vec<Policy>,
-    /// By policy, by [`Case::name`], or `fifo`: why.
+    /// Reasons of omission, by policy, by [`Case::name`], or `fifo`.
     left_out: BTreeMap<String, String>,
 }
 
@@ -222,7 +222,7 @@ impl Bench {
         !self.left_out.contains_key("fifo")
     }
 
-    /// Those of some policies that were asked for, in turns: this one of the repetitions.
+    /// Requested policies in turns: the order of this repetition.
     fn turn(&self, of: &[Policy], repetition: u32) -> Vec<Policy> {
         let mut policies: Vec<Policy> =
             of.iter().copied().filter(|policy| self.policies.contains(policy)).collect();

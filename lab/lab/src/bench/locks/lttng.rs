@@ -192,7 +192,7 @@ fn can_be_preloaded(library: &str) -> bool {
 
 fn discarded(list: &str) -> anyhow::Result<u64> {
     let line = list.lines().find_map(|line| line.trim().strip_prefix("Discarded events:"));
-    let number = line.context("lttng list does not say how many events were discarded")?.trim();
+    let number = line.context("lttng list prints no number of discarded events")?.trim();
     number.parse().with_context(|| format!("discarded events: {number}"))
 }
 
@@ -200,7 +200,7 @@ fn discarded(list: &str) -> anyhow::Result<u64> {
 fn count_events(trace: &Path) -> anyhow::Result<u64> {
     let mut command = Command::new("babeltrace2");
     command.arg(trace).args(["--component=sink.utils.counter", "--params=step=+0"]);
-    events(&output_of(&mut command)?).context("babeltrace2 does not say how many events there are")
+    events(&output_of(&mut command)?).context("babeltrace2 prints no number of events")
 }
 
 fn events(output: &str) -> Option<u64> {

@@ -22,9 +22,9 @@ pub(super) enum Mode {
     Forward,
     /// Locks that are waited for.
     Contended,
-    /// All locks.
+    /// Recording of all locks.
     Full,
-    /// All locks, in memory that nobody has written before.
+    /// Recording of all locks, into memory that was not written before.
     FirstTouch,
 }
 

@@ -76,7 +76,7 @@ impl Spread {
 }
 
 impl Table {
-    /// Without runs.
+    /// Table without runs.
     pub(super) fn new(plan: Plan) -> Table {
         Table { plan, runs: BTreeMap::new() }
     }
@@ -131,7 +131,7 @@ impl Table {
     }
 }
 
-/// All that was measured.
+/// All results.
 pub(super) struct Findings {
     pub pairs: Table,
     pub reads: Option<Table>,
@@ -140,7 +140,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// As JSON.
+    /// Report as JSON.
     pub(super) fn json(&self) -> Value {
         let plan = &self.pairs.plan;
         let (first_touch, variants): (Vec<Row>, Vec<Row>) =

@@ -4,7 +4,7 @@ use super::program::{Measure, Plan};
 use super::result::{Findings, Row, Spread, Table};
 use super::variant::Variant;
 
-/// All tables and what they say.
+/// All tables with their conclusions.
 pub(super) fn render(findings: &Findings) -> String {
     let mut text = table(&findings.pairs);
     text += &notes(&findings.pairs);
@@ -23,12 +23,10 @@ fn table(table: &Table) -> String {
     let rows = table.rows();
     let repetitions = rows.first().map_or(0, |row| row.repetitions);
     let what = match measure {
-        Measure::Mutex => "One mutex locked and unlocked, nobody else wants it".to_owned(),
-        Measure::NestedReads => {
-            "One read lock taken twice, one inside the other, and let go".to_owned()
-        }
+        Measure::Mutex => "One uncontended mutex, locked and unlocked".to_owned(),
+        Measure::NestedReads => "One read lock taken twice, nested, and released".to_owned(),
         Measure::Two { core, held_ns, outside_ns } => format!(
-            "One mutex that two threads want (the other on core {core}), held {held_ns} ns, \
+            "One mutex that two threads contend for (the other on core {core}), held {held_ns} ns, \
              {outside_ns} ns outside"
         ),
     };

@@ -9,16 +9,16 @@ use super::program::{self, Measure, Plan, Reading};
 use super::recorded::{self, Mode};
 use super::uftrace;
 
-/// One of them.
+/// Variant of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Variant {
     /// No recorder.
     Bare,
     /// The preload library records, but not the locks of this caller.
     Forward,
-    /// It records locks that are waited for.
+    /// Recording of contended locks.
     Contended,
-    /// It records all locks.
+    /// Recording of all locks.
     Full,
     /// The same, in memory that was not written before.
     FirstTouch,
@@ -29,7 +29,7 @@ pub(super) enum Variant {
 }
 
 impl Variant {
-    /// All, in the order of the tables.
+    /// All variants, in the order of the tables.
     pub(super) const ALL: [Variant; 7] = [
         Variant::Bare,
         Variant::Forward,
@@ -69,7 +69,7 @@ impl Variant {
     }
 }
 
-/// One run of the program.
+/// Run of the program.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Results that the program printed.

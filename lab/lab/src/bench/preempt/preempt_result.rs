@@ -13,14 +13,14 @@ const PUBLISHED: [(&str, [f64; 3]); 4] = [
     ("histogram", [14.95, 72.92, 10.77]),
 ];
 
-/// One way and kernel.
+/// Results of a way and kernel.
 pub(super) struct Case {
     way: &'static str,
     kernel: &'static str,
     /// 0: the kernel is one slice, or the device's own affair.
     blocks_per_slice: u32,
     alone_ns: Vec<f64>,
-    /// By how much the urgent kernel took longer, where the other one ran.
+    /// Delays of the urgent kernel, where the other one ran.
     pub delays_ns: Vec<f64>,
     /// Iterations in which it did not.
     missed: usize,
@@ -37,7 +37,7 @@ struct Figures {
 }
 
 impl Case {
-    /// Without any iteration.
+    /// Case without any iteration.
     pub(super) fn new(way: &'static str, kernel: &'static str, blocks_per_slice: u32) -> Case {
         let (alone_ns, delays_ns) = (Vec::new(), Vec::new());
         Case { way, kernel, blocks_per_slice, alone_ns, delays_ns, missed: 0 }
@@ -116,12 +116,12 @@ const HEADING: [&str; 10] =
     ["way", "kernel", "alone p50", "mean", "stdev", "p50", "p99", "max", "met", "missed"];
 
 impl Findings {
-    /// For people.
+    /// Report as text.
     pub(super) fn text(&self) -> String {
         let mut table = Table::new(&HEADING, &[2, 3, 4, 5, 6, 7, 8, 9]);
         self.cases.iter().for_each(|case| table.row(case.cells()));
         let mut text = format!(
-            "How much longer an urgent kernel takes behind a less urgent one on {}, microseconds\n\n{}",
+            "Delay of an urgent kernel by a less urgent one on {}, microseconds\n\n{}",
             self.device,
             table.render()
         );
@@ -141,7 +141,7 @@ impl Findings {
         text + &PUBLISHED.iter().map(row).collect::<Vec<_>>().join("; ") + "\n"
     }
 
-    /// For machines.
+    /// Report as JSON.
     pub(super) fn json(&self) -> Value {
         let missing = self.missing.iter().map(|(way, why)| json!({"way": way, "why": why}));
         json!({

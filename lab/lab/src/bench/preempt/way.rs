@@ -43,13 +43,13 @@ pub(super) enum Kernel {
 /// The accelerator, and where its threads are.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// As in a system file.
+    /// Device as in a system file.
     pub device: String,
     pub cores: Vec<usize>,
-    /// Of the server and its device; 0 for the ordinary policy.
+    /// Priority of the server and its device; 0 for the ordinary policy.
     pub priority: u8,
     pub spin: bool,
-    /// Of the device's own kernels; 0: all.
+    /// Thread blocks per slice of the device's own kernels; 0: all.
     pub blocks_per_slice: u32,
 }
 
@@ -81,7 +81,7 @@ impl Kind {
     pub(super) fn missing(self, place: &Place) -> Option<String> {
         (self == Kind::Sliced && !place.is_cuda()).then(|| {
             let device = &place.device;
-            format!("{device} gives every kernel out in blocks, so that `server` is with slicing")
+            format!("{device} always runs kernels in slices: `server` includes slicing")
         })
     }
 
@@ -156,7 +156,7 @@ impl Place {
         self.device.starts_with("cuda")
     }
 
-    /// As a system file says it.
+    /// Configuration in the form of a system file.
     fn config(&self) -> String {
         let Place { device, cores, priority, spin, blocks_per_slice } = self;
         // The server's own threads on the first of the cores.
@@ -179,7 +179,7 @@ impl Place {
     }
 }
 
-/// One stream with one kernel.
+/// Stream with a kernel.
 struct Lane {
     device: Arc<dyn Device>,
     stream: StreamId,
@@ -269,7 +269,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Launches when it is told to, until nobody tells it any more.
+    /// Launches on each order until the parent ends.
     pub(crate) fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
         let device = self.place.start()?;
         let work = self.kernel.work(&self.place);
@@ -331,7 +331,7 @@ impl Way for Chains {
     }
 
     fn end(&mut self) -> anyhow::Result<(u64, u64)> {
-        let mut ticket = self.running.take().context("nothing was begun")?;
+        let mut ticket = self.running.take().context("no kernel was begun")?;
         let outcome = self.low.client.wait(&mut ticket, None)?.ok()?;
         Ok((outcome.started_ns, outcome.finished_ns))
     }

@@ -34,7 +34,7 @@ const LOOKS: [u64; 3] = [10, 20, 40];
 pub(super) struct Effect {
     /// Activity of the core's thread when the lock is taken.
     pub thread: String,
-    /// From the taking to the beginning of the first period.
+    /// Time from the taking to the beginning of the first period.
     pub effect: Spread,
     /// Cost of taking the lock.
     pub taking: Option<Quantiles>,
@@ -68,7 +68,7 @@ pub(super) fn measure(bench: &Bench, takings: u32) -> anyhow::Result<Vec<Effect>
             Way::start(bench, number, thread, attention, look)
         })
         .collect::<anyhow::Result<Vec<Way>>>()?;
-    // Whoever takes the lock is urgent: other programs must not be taken for the lock's doing. Not
+    // The taker of the lock is urgent: other programs must not be taken for the lock's doing. Not
     // before, since threads inherit it.
     set_policy(Scheduling::Fifo(1))?;
     for _ in 0..TURNS {
@@ -118,7 +118,7 @@ impl Way {
     }
 
     fn turn(&mut self, times: u32, load: &Worker, usual: f64) -> anyhow::Result<()> {
-        // Without a hold nobody looks, so that the ways do not meet.
+        // Without a hold no thread looks, so that the ways do not meet.
         let hold = self.regulator.hold()?;
         for number in 0..times {
             let begin = monotonic_ns();

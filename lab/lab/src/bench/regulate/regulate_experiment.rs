@@ -26,7 +26,8 @@ pub(crate) const RULES: [Option<f64>; 3] = [None, Some(1.0), Some(3.0)];
 /// Part of a period after which the memory-bound thread is stopped, for BWLOCK++'s stopped time
 /// (section VI-E), whose budgets were small.
 pub(crate) const STOPPED_AFTER: f64 = 1.0 / 6.0;
-/// For its shares of periods, which it gives as 3 to 1 under the kernel's own scheduler.
+/// Fraction for BWLOCK++'s shares of periods, which it gives as 3 to 1 under the kernel's own
+/// scheduler.
 pub(crate) const SHARED_AFTER: f64 = 1.0 / 3.0;
 
 /// Half of the smallest first-level data cache that is common.
@@ -47,7 +48,7 @@ pub(crate) struct Experiment {
     cores: Vec<usize>,
     period: Duration,
     by: By,
-    /// One process a core, whose first thread is the memory-bound one.
+    /// Hog processes, one a core, whose first thread is the memory-bound one.
     hogs: Vec<Hogs>,
     folder: tempfile::TempDir,
 }
@@ -112,7 +113,7 @@ impl Experiment {
             Hogs::start(&[memory, compute], home)
         };
         let hogs = cores.iter().map(pair).collect::<Result<_, _>>()?;
-        let folder = tempfile::tempdir().context("a folder for the socket")?;
+        let folder = tempfile::tempdir().context("cannot create a folder for the socket")?;
         Ok(Experiment { cores: cores.to_vec(), period, by, hogs, folder })
     }
 

@@ -15,16 +15,17 @@ const TOLERANCE: f64 = 0.06;
 /// default scheduler.
 const REDUCTIONS: [(f64, f64); 2] = [(1.0, 0.39), (3.0, 0.62)];
 
-/// One rule with one budget, all rounds together. The memory-bound thread is the first of a pair.
+/// Results of a rule with a budget, all rounds together. The memory-bound thread is the first of a
+/// pair.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Run {
     /// The factor; none under the default scheduler.
     pub rho: Option<f64>,
     pub periods: u64,
     pub stops: u64,
-    /// Also for faults of others that ran there.
+    /// Stopped time, also for faults of others that ran there.
     pub stopped_ns: u64,
-    /// Of it, what the memory-bound thread was charged with.
+    /// Part of it that the memory-bound thread was charged with.
     pub charged_ns: u64,
     /// Periods that each thread had: it ran, or the core was stopped because of it.
     pub had_periods: [f64; 2],

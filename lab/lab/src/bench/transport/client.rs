@@ -22,7 +22,7 @@ use crate::bench::floor::prioritise;
 
 /// Longest time for which a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between requests everybody goes to sleep.
+/// Pause between requests, in which all threads go to sleep.
 const PAUSE_NS: u64 = 1_000_000;
 
 /// Order to the client.
@@ -54,7 +54,7 @@ pub(super) struct Answer {
 }
 
 impl Client {
-    /// Sends what it is told, until nobody tells it any more.
+    /// Sends on each order until the parent ends.
     pub(crate) fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
         thread::pin(&[self.core])?;
         // Before the threads of DDS, which inherit it.
@@ -95,7 +95,7 @@ fn check(input: &[u8], output: &[u8]) -> anyhow::Result<()> {
         f32::from_le_bytes(std::array::from_fn(|byte| bytes[4 * i + byte]))
     };
     let count = input.len() / 8;
-    ensure!(output.len() == 4 * count, "an answer has {} bytes", output.len());
+    ensure!(output.len() == 4 * count, "found an answer of {} bytes", output.len());
     for i in 0..count {
         let (have, want) = (number(output, i), number(input, i) + number(input, count + i));
         ensure!(have == want, "a wrong answer: element {i} is {have}, expected {want}");

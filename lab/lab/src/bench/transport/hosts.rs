@@ -16,7 +16,7 @@ pub(super) const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 /// Delay and loss of frames.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
-    /// By how much it is delayed.
+    /// Delay of a frame.
     pub delay: Duration,
     /// The share that gets lost.
     pub loss: f64,
@@ -24,7 +24,7 @@ pub(super) struct Link {
 
 /// The namespaces and the hub; they end with this value.
 pub(super) struct Hosts {
-    /// It ends before they do.
+    /// Hub process, which ends before they do.
     _hub: Child,
     names: Namespaces,
 }

@@ -10,7 +10,7 @@ use std::io;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub thread: i32,
-    /// On `CLOCK_MONOTONIC`.
+    /// Time on `CLOCK_MONOTONIC`.
     pub time_ns: u64,
 }
 
@@ -56,7 +56,7 @@ impl Event {
         Ok(())
     }
 
-    /// Counts, and wakes whoever polls after so many more events.
+    /// Counts, and wakes the polling thread after this number of further events.
     pub(super) fn arm(&mut self, events: u64) -> io::Result<()> {
         // A count that stands takes the new number as a whole when it goes on; one that runs would
         // overflow at its next event.

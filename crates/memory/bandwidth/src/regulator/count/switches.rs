@@ -14,7 +14,7 @@ pub(super) struct Switches {
 }
 
 impl Switches {
-    /// For the calling thread.
+    /// Opens the event for the calling thread.
     pub(super) fn open(core: usize) -> io::Result<Switches> {
         let mut attributes = Attributes::default();
         attributes.type_ = abi::PERF_TYPE_SOFTWARE;

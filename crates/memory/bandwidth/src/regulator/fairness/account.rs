@@ -16,7 +16,7 @@ const CREDIT_NS: f64 = 5e6;
 pub struct ThreadStatistics {
     /// The kernel's number of the thread.
     pub thread: i32,
-    /// Of its process.
+    /// The kernel's number of its process.
     pub process: i32,
     /// Its name.
     pub name: String,
@@ -37,8 +37,8 @@ pub struct Account {
     pub thread: i32,
     pub process: i32,
     name: String,
-    /// `/proc/PID/task/TID/schedstat` and `stat`, which fail when the thread has ended, whoever has
-    /// its number then.
+    /// `/proc/PID/task/TID/schedstat` and `stat`, which fail when the thread has ended, whichever
+    /// thread has its number then.
     schedstat: File,
     stat: File,
     /// Run time of nice 0 in a nanosecond of its own.
@@ -46,18 +46,18 @@ pub struct Account {
     /// Its run time when it was first and when it was last looked at.
     first_ns: u64,
     last_ns: u64,
-    /// Since the last look.
+    /// Run time since the last look.
     ran_ns: u64,
     /// Stopped time of the period.
     stopped_ns: u64,
     charged_ns: u64,
     periods: f64,
     pub virtual_ns: f64,
-    /// It would run, and shares its core by weight.
+    /// True if it could run, and shares its core by weight.
     pub is_runnable: bool,
     /// A scheduler in BPF runs it.
     pub is_in_bpf: bool,
-    /// It was not at the look before.
+    /// True if it was not runnable at the look before.
     pub has_slept: bool,
     /// Scheduling that it had before it was set back.
     before: Option<Scheduling>,

@@ -18,7 +18,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// With what stopped time counts for in the virtual run times.
+    /// Creates the accounts; `rho` is the weight of stopped time in the virtual run times.
     pub fn new(roster: Arc<Roster>, rho: f64) -> Accounts {
         Accounts { roster, rho }
     }
@@ -40,13 +40,13 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// The thread that has run longest in the period, if one has and nobody else has the list.
+    /// The thread that has run longest in the period, if one has and no other thread has the list.
     pub fn ran_longest(&self) -> Option<i32> {
         let mut list = self.roster.try_list(self.index)?;
         culprit(&mut list, None).map(|account| account.thread)
     }
 
-    /// Books the period that has ended; the accounts, unless somebody else has them. Wait-free.
+    /// Books the period that has ended; the accounts, unless another thread has them. Wait-free.
     pub(super) fn settle(&mut self) -> Option<MutexGuard<'_, Vec<Account>>> {
         let mut list = self.roster.try_list(self.index)?;
         for (thread, stopped_ns) in self.pending.drain(..) {
@@ -78,8 +78,8 @@ impl Fairness for Keeper {
     fn rest(&mut self, _core: usize) {}
 }
 
-/// The thread that was stopped: the thread that is named, or, if nobody knows, the one that has run longest
-/// in the period.
+/// The thread that was stopped: the thread that is named, or, if that is not known, the one that
+/// has run longest in the period.
 fn culprit(list: &mut [Account], thread: Option<i32>) -> Option<&mut Account> {
     match thread {
         Some(thread) => list.iter_mut().find(|account| account.thread == thread),

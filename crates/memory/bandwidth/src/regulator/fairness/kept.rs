@@ -1,12 +1,12 @@
 //! The former scheduling of managed threads, in a file, for the case that the regulator is killed:
-//! then nobody gives it back to them, and the next regulator at the same socket does.
+//! then no regulator gives it back to them, and the next regulator at the same socket does.
 //!
 //! ```text
 //!   keeptime regulate 1
 //!   TID STARTTIME POLICY NICE FLAGS      one line for each thread; start time in clock ticks
 //! ```
 //!
-//! The file is the word of one regulator to the next, so nobody else may have a say in it. It
+//! The file is the word of one regulator to the next, so no other user may change it. It
 //! stands in a folder that only root and the regulator's user can write: beside the socket, or, if
 //! that is in another folder, in the one of the usual socket. It is made anew and never through a
 //! link, and it is believed only as an ordinary file of this user, closed to all others, with one
@@ -75,7 +75,7 @@ impl StateFile {
         all.ok().map(|_| text)
     }
 
-    /// Replaces the file: whoever reads it finds the old one or the new one.
+    /// Replaces the file: a reader finds the old one or the new one.
     fn write(&self, text: &str) -> io::Result<()> {
         let mut new = self.name.clone();
         new.push(".new");
@@ -135,7 +135,7 @@ impl Kept {
         self.place.as_ref().map_or(Ok(()), |place| place.write(&text))
     }
 
-    /// Removes the file: nobody is set back any more.
+    /// Removes the file: no thread is set back any more.
     pub(super) fn remove(self) {
         if let Some(place) = self.place {
             place.remove();
@@ -217,7 +217,7 @@ mod tests {
             StateFile::of(&socket, &socket).expect("a folder of one's own")
         }
 
-        /// As another regulator would have written it.
+        /// Writes the file as another regulator would have written it.
         fn write(&self, text: &str) {
             let _ = fs::remove_file(self.file());
             fs::write(self.file(), text).unwrap();

@@ -13,7 +13,7 @@ const BYTES: u32 = 48;
 const _: () = assert!(size_of::<libc::sched_attr>() == BYTES as usize);
 
 impl Scheduling {
-    /// That of a thread.
+    /// Returns the scheduling of a thread.
     ///
     /// # Errors
     /// The kernel's; `ESRCH` when there is no such thread.
@@ -77,7 +77,7 @@ impl Scheduling {
     }
 }
 
-/// Gives a thread back what it had, if it still has `SCHED_IDLE`; what somebody else has given it
+/// Gives a thread back what it had, if it still has `SCHED_IDLE`; what another program has given it
 /// meanwhile stays.
 pub(super) fn give_back(thread: i32, before: Scheduling) {
     let is_ours = Scheduling::of(thread).is_ok_and(|now| now.policy() == libc::SCHED_IDLE);

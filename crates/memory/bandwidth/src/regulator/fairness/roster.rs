@@ -25,9 +25,9 @@ pub struct Seen {
 /// The managed threads.
 pub struct Roster {
     cores: Vec<usize>,
-    /// One for each of the cores, and one for elsewhere.
+    /// One list for each of the cores, and one for threads elsewhere.
     lists: Vec<Mutex<Vec<Account>>>,
-    /// Those that have ended.
+    /// Threads that have ended.
     gone: Mutex<Vec<ThreadStatistics>>,
 }
 
@@ -38,7 +38,8 @@ impl Roster {
         Roster { cores: cores.to_vec(), lists, gone: Mutex::new(Vec::new()) }
     }
 
-    /// The list of the core with this place among the cores, unless somebody has it. Wait-free.
+    /// Returns the list of the core with this place among the cores, unless another thread has it.
+    /// Wait-free.
     pub fn try_list(&self, index: usize) -> Option<MutexGuard<'_, Vec<Account>>> {
         match self.lists[index].try_lock() {
             Ok(list) => Some(list),
@@ -107,7 +108,7 @@ impl Roster {
         }
     }
 
-    /// Of all threads, those that have ended too, by their numbers.
+    /// Returns the statistics of all threads, also those that have ended, ordered by their numbers.
     pub fn statistics(&self) -> Vec<ThreadStatistics> {
         let mut all = self.gone.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for index in 0..self.lists.len() {
@@ -117,7 +118,7 @@ impl Roster {
         all
     }
 
-    /// Those of the threads that are on one of the cores.
+    /// Returns the threads that are on one of the cores.
     pub fn on_cores(&self, seen: &[Seen]) -> Vec<i32> {
         let here = seen.iter().filter(|seen| self.cores.contains(&seen.core));
         here.map(|seen| seen.thread).collect()
@@ -143,7 +144,7 @@ impl Roster {
         let account = position.map(|position| list.swap_remove(position));
         drop(list);
         if let Some(mut account) = account {
-            // Its new core decides anew; elsewhere it is nobody's business.
+            // Its new core decides anew; elsewhere no core decides about it.
             account.restore();
             self.add(account, new);
         }

@@ -11,8 +11,7 @@ pub(super) struct Own {
     pub(super) demand: u64,
     pub(super) requests: u64,
     pub(super) used: Vec<Used>,
-    /// For each accelerator in `used` and each of its users above: interference by handling
-    /// times.
+    /// Interference by handling times, for each accelerator in `used` and each of its users above.
     pub(super) by_handling: Vec<u64>,
 }
 

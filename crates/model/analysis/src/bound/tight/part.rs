@@ -7,9 +7,9 @@ use crate::bound::view::{CallbackView, PartView, View};
 /// A higher-priority chain's part on the same executor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SameExecutor {
-    /// With the whole handling time of its requests.
+    /// The source with the whole handling time of its requests.
     pub(super) handled: Source,
-    /// With its requests' own time and blocking only.
+    /// The source with its requests' own time and blocking only.
     pub(super) alone: Source,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Source {
     pub(super) demand: u64,
 }
 
-/// Before anything is known of a chain.
+/// The source of a chain of which nothing is known yet.
 pub(super) const IDLE: Source = Source { period: Period::ONE, offset: 0, demand: 0 };
 
 impl Source {

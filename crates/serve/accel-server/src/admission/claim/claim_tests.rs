@@ -187,7 +187,7 @@ fn user_declares_no_more_than_its_share() {
     let stranger = Claim { uid: 7, ..others[0].clone() };
     let claim = asks(25, may(&[("gpu0", 25)]));
     assert_eq!(check(&file, &[stranger], &claim), Ok(()));
-    // Whoever declares nothing is not concerned.
+    // A client that declares nothing is not concerned.
     let nothing = Claim { source: Source::Nobody, chain: "other".into(), ..asks(1, may(&[])) };
     assert_eq!(check(&file, &others, &nothing), Ok(()));
 }

@@ -1,6 +1,6 @@
 //! "Autonomy Today"'s Figs. 12 and 13 as tables: what the calls themselves take.
 //!
-//! If nobody else wants the lock, one thread takes sixteen locks in a row and lets them go
+//! Without contention, one thread takes sixteen locks in a row and lets them go
 //! again, since one call is shorter than reading the clock: a sample is the mean of sixteen calls.
 //! If four threads want the lock, the processor time of each call is taken, that is, without the
 //! time in which the thread was suspended, as in the paper.
@@ -30,7 +30,7 @@ pub(super) struct Call {
     /// Number of the paper's figure that shows this call.
     pub figure: u32,
     pub policy: Policy,
-    /// As in the pthread functions: lock, unlock, read_lock ...
+    /// Name of the pthread function: lock, unlock, read_lock ...
     pub call: &'static str,
     pub contended: bool,
     pub mean_ns: Spread,

@@ -24,7 +24,7 @@ pub(super) struct Sample {
     pub ops_per_s: f64,
     /// Context switches of all threads.
     pub switches: u64,
-    /// And for each acquisition of any kind.
+    /// The same for each acquisition of any kind.
     pub switches_per_op: f64,
 }
 
@@ -46,13 +46,13 @@ impl Sample {
     }
 }
 
-/// One kind of lock in one case under one policy.
+/// Kind of lock in a case under a policy.
 pub(super) struct Row {
     pub lock: &'static str,
     pub policy: Policy,
     pub threads: u32,
     pub fifo: bool,
-    /// One of each repetition.
+    /// Samples, one of each repetition.
     pub runs: Vec<Sample>,
     /// Report of the guard on its actions in the last repetition.
     pub guard: Option<String>,
@@ -97,20 +97,20 @@ impl Row {
     }
 }
 
-/// All that was measured.
+/// All results.
 pub(super) struct Findings {
-    /// By case, then by lock and policy.
+    /// Rows by case, then by lock and policy.
     pub rows: Vec<Row>,
     pub calls: Vec<Call>,
     pub left_out: BTreeMap<String, String>,
-    /// That the threads share.
+    /// Cores that the threads share.
     pub cores: usize,
     pub measured_ms: u64,
     pub repetitions: u32,
 }
 
 impl Findings {
-    /// As JSON.
+    /// Report as JSON.
     pub(super) fn json(&self) -> Value {
         let cases: Vec<Value> = self.rows.iter().map(|row| row.json(self.cores)).collect();
         let calls: Vec<Value> = self.calls.iter().map(call_json).collect();

@@ -6,7 +6,7 @@ use super::cases_result::{Findings, Row};
 use super::{COPY_NS, READS, SECTION_NS, THINK_NS};
 use terminal::table::Table;
 
-/// All tables and what must be known to read them.
+/// All tables and their legends.
 pub(super) fn render(findings: &Findings) -> String {
     let Findings { cores, measured_ms, repetitions, .. } = findings;
     let s = if *repetitions == 1 { "" } else { "s" };
@@ -36,7 +36,7 @@ pub(super) fn render(findings: &Findings) -> String {
     text
 }
 
-/// In the order in which they were measured.
+/// Locks in the order in which they were measured.
 fn locks(findings: &Findings) -> Vec<&'static str> {
     let mut locks = Vec::new();
     for row in &findings.rows {
@@ -50,8 +50,10 @@ fn locks(findings: &Findings) -> Vec<&'static str> {
 fn title(lock: &str, fifo: bool) -> String {
     let (section_us, think_us, copy_us) = (SECTION_NS / 1000, THINK_NS / 1000, COPY_NS / 1000);
     let what = match lock {
-        "mutex" => format!("held for {section_us} us, then not wanted for {think_us} us"),
-        "mutex-nested" => format!("two mutexes, the inner one also wanted alone; {section_us} us"),
+        "mutex" => format!("held for {section_us} us, then free for {think_us} us"),
+        "mutex-nested" => {
+            format!("two nested mutexes, the inner one also taken alone; {section_us} us")
+        }
         "mutex-long" => format!("held for {copy_us} us"),
         "mutex-launch" => {
             format!("a launching thread among others that hold the mutex for {copy_us} us")
@@ -95,7 +97,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// With as many digits as mean something.
+/// Microseconds with as many digits as are significant.
 fn micros(ns: Option<f64>) -> String {
     match ns {
         None => dash(),
@@ -105,7 +107,7 @@ fn micros(ns: Option<f64>) -> String {
     }
 }
 
-/// One of the two figures.
+/// Table of one of the two figures.
 fn calls(calls: &[Call], figure: u32) -> String {
     let calls: Vec<&Call> = calls.iter().filter(|call| call.figure == figure).collect();
     if calls.is_empty() {

@@ -15,7 +15,7 @@ type Layout = stats::Layout<6>;
 pub(crate) struct Histogram {
     /// Samples.
     pub count: u64,
-    /// Of all samples.
+    /// Sum of all samples.
     pub sum_ns: u64,
     /// The largest sample.
     pub max_ns: u64,
@@ -52,7 +52,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Without samples.
+    /// Recorder without samples.
     pub(super) fn new() -> Recorder {
         Recorder { buckets: vec![0; Layout::BUCKETS], histogram: Histogram::default() }
     }

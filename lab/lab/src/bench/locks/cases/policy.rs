@@ -18,7 +18,7 @@ use crate::child::Order;
 const SOURCE: &str = include_str!("contend.c");
 const CK_HEADER: &str = "ck_pflock.h";
 
-/// One of them.
+/// Policy of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Policy {
     /// The C library's default
@@ -42,7 +42,7 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    /// Those of mutexes, in the order of the tables.
+    /// Policies of mutexes, in the order of the tables.
     pub(crate) const MUTEXES: [Policy; 6] = [
         Policy::Default,
         Policy::InheritNative,
@@ -51,7 +51,7 @@ impl Policy {
         Policy::FairInherit,
         Policy::ParkingLot,
     ];
-    /// Those of read-write locks.
+    /// Policies of read-write locks.
     pub(crate) const RWLOCKS: [Policy; 4] =
         [Policy::Default, Policy::PhaseFair, Policy::Ck, Policy::ParkingLot];
 
@@ -145,7 +145,7 @@ impl Programs {
         let errors = String::from_utf8_lossy(&output.stderr);
         let guard = errors.lines().find_map(|line| line.strip_prefix("keeptime run: guard "));
         if policy.guard().is_some() {
-            check(policy, guard.context("the guard does not say what it did")?)?;
+            check(policy, guard.context("the guard printed no summary")?)?;
         }
         Ok(Run { reading, guard: guard.map(str::to_owned) })
     }
@@ -160,9 +160,12 @@ fn check(policy: Policy, said: &str) -> anyhow::Result<()> {
         _ => "",
     };
     let right = said.contains(expected) && !said.contains("nothing was guarded");
-    ensure!(right, "the guard says {said:?}; expected {expected:?}");
+    ensure!(right, "the guard printed {said:?}; expected {expected:?}");
     let left = said.split_once("left alone").map_or("", |(_, left)| left);
-    ensure!(!left.contains("mutexes") || policy == Policy::PhaseFair, "the guard says {said:?}");
+    ensure!(
+        !left.contains("mutexes") || policy == Policy::PhaseFair,
+        "the guard printed {said:?}; expected no mutexes left alone"
+    );
     Ok(())
 }
 

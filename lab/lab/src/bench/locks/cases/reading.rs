@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
 
-/// One run.
+/// Readings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reading {
     /// True if all threads that should have a real-time priority had it.
@@ -17,7 +17,7 @@ pub(crate) struct Reading {
     pub measured_ns: f64,
     /// Context switches, of their own will or not, in the measured time.
     pub switches: u64,
-    /// By their names: locked, unlocked, read_locked, read_unlocked.
+    /// Histograms by their names: locked, unlocked, read_locked, read_unlocked.
     pub histograms: BTreeMap<String, Histogram>,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Kind of the locks that threads take. The numbers are those of `contend.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
-    /// One mutex.
+    /// A single mutex.
     #[default]
     Mutex = 0,
     /// Two mutexes, one inside the other; every other acquisition takes only the inner one.
@@ -24,11 +24,11 @@ pub(crate) enum Calls {
     Waits = 0,
     /// Processor time of each call.
     ProcessorTime = 1,
-    /// Time of calls on locks that nobody else wants.
+    /// Time of calls on uncontended locks.
     FreeLocks = 2,
 }
 
-/// One run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub kind: Kind,
@@ -43,7 +43,7 @@ pub(crate) struct Shape {
     pub pin: bool,
     pub section_ns: u64,
     pub think_ns: u64,
-    /// Of 100 sections of a read-write lock.
+    /// Reads of 100 sections of a read-write lock.
     pub reads: u32,
     pub calls: Calls,
     pub warm_up_ms: u64,

@@ -145,7 +145,7 @@ impl Shared {
         self.shape.kind == Kind::Rwlock && *random % 100 < self.shape.reads
     }
 
-    /// One acquisition. A wait counts if any of it was in the measured time; of those for the
+    /// Makes one acquisition. A wait counts if any of it was in the measured time; of those for the
     /// inner lock alone, none does.
     fn acquire(&self, to: &mut Counted, reads: bool, round: u64, launches: bool) {
         let nested = self.shape.kind == Kind::Nested;
