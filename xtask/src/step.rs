@@ -54,7 +54,9 @@ impl Step {
 
     /// Takes environment variables away.
     pub(crate) fn without(mut self, names: &[&str]) -> Self {
-        names.iter().for_each(|name| drop(self.command.env_remove(name)));
+        for name in names {
+            self.command.env_remove(name);
+        }
         self
     }
 

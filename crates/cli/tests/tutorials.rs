@@ -97,7 +97,8 @@ fn run(page: &str) {
         let said = std::fs::read(folder.path().join(format!("out.{number}"))).unwrap_or_default();
         String::from_utf8_lossy(&said).into_owned()
     };
-    let stopped = format!("{}{}", String::from_utf8_lossy(&output.stdout), said(blocks.len() - 1));
+    let all = |blocks: &[Block]| (0..blocks.len()).map(said).collect::<String>();
+    let stopped = format!("{}{}", String::from_utf8_lossy(&output.stdout), all(&blocks));
     assert!(output.status.success(), "{page}: {}: {stopped}", output.status);
     for (number, block) in blocks.iter().enumerate() {
         let said = said(number);

@@ -130,7 +130,7 @@ fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
     let table = text(&over);
     assert!(table.contains("!40.00"), "{table:?}");
     assert_eq!(table.matches(" 30.00").count(), 2, "{table}");
-    let json = graph::graph_json(&over);
+    let json = graph::json(&over);
     let hot = |method: &str| json["methods"][method]["paths"]["hot"].clone();
     assert_eq!(
         (hot("keeptime")["over_bound"].as_u64(), hot("picas")["over_bound"].as_u64()),
@@ -149,7 +149,7 @@ fn path_without_a_bound_says_why() {
     assert!(text(&none).contains("No bound: it is too slow."));
     assert!(page(&none).contains("No bound: it is too slow."));
     assert_eq!(
-        graph::graph_json(&none)["methods"]["keeptime"]["paths"]["hot"]["no_bound"],
+        graph::json(&none)["methods"]["keeptime"]["paths"]["hot"]["no_bound"],
         "it is too slow"
     );
 }
@@ -188,7 +188,7 @@ fn bounds_without_a_run_are_rounded_up_and_say_what_has_none() {
 fn json_has_null_where_there_is_no_number() {
     let mut run = run();
     run.methods[0].paths.clear();
-    let json = graph::graph_json(&run);
+    let json = graph::json(&run);
     let hot = |method: &str| json["methods"][method]["paths"]["hot"].clone();
     assert_eq!(
         (hot("keeptime")["max_us"].as_f64(), hot("keeptime")["dropped"].as_u64()),

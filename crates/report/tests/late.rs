@@ -76,7 +76,7 @@ const HEADLINE: &str = "worst launch: 1 ms (usual 4.03 us): 99 % waiting for mut
 #[test]
 fn headline_says_how_late_it_was_and_who_made_it_wait() {
     let trace = late_launch(["infer", "copy-3"]).trace();
-    assert_eq!(late::late_headline(&findings(&trace)), HEADLINE);
+    assert_eq!(late::headline(&findings(&trace)), HEADLINE);
 }
 
 /// Two threads take two mutexes in different orders; a third one waits for a condition.
@@ -101,7 +101,7 @@ fn deadlock_is_the_first_thing_that_is_said() {
     let circle = "deadlock: main (101) waits for mutex M2, which worker (102) has, who waits for \
         mutex M1, which main (101) has; since 20 ms after the start, 80 ms until the program was \
         killed by signal 9";
-    assert_eq!(late::late_headline(&findings), circle);
+    assert_eq!(late::headline(&findings), circle);
     let said = text(&findings);
     assert!(said.starts_with("deadlock: main (101) waits for mutex M2,"), "{said}");
     assert!(said.contains("\nWaits that did not end\n"), "{said}");
@@ -110,7 +110,7 @@ fn deadlock_is_the_first_thing_that_is_said() {
         "{said}"
     );
     assert!(!said.contains("Nothing that Keeptime knows of"), "{said}");
-    let value = late::late_json(&findings);
+    let value = late::json(&findings);
     assert_eq!(value["circles"], serde_json::json!([[0, 1]]));
     let first = &value["open_waits"][0];
     assert_eq!((&first["lock"], &first["at_ns"]), (&"M2".into(), &10_000_000.into()));
@@ -128,7 +128,7 @@ fn wait_that_never_ended_is_said_before_calls_that_were_shorter() {
     let trace = tape.trace();
     let findings = findings(&trace);
     assert_eq!(
-        late::late_headline(&findings),
+        late::headline(&findings),
         "thread 55 waits for mutex M2 since 50 ms after the start, 50 ms until recording ended; \
          copy-3 (4711) has it, whose last record is of 2.09 ms"
     );
@@ -148,11 +148,11 @@ fn waits_that_end_by_their_time_limit_are_said_as_such() {
     let trace = tape.trace();
     let findings = findings(&trace);
     assert_eq!(
-        late::late_headline(&findings),
+        late::headline(&findings),
         "no call of the CUDA driver was recorded; the longest wait for a lock was 7 ms for mutex M1 \
          by thread 102, which gave up without it"
     );
-    assert_eq!(late::late_json(&findings)["locks"][0]["timed_out"], 1);
+    assert_eq!(late::json(&findings)["locks"][0]["timed_out"], 1);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn quantiles_of_too_few_calls_are_not_shown() {
     assert_eq!(line("cuLaunchKernel"), "cuLaunchKernel 201 4.03 us 4.03 us - 1.00 ms 2 55 %");
     let copy = line("cuMemcpyHtoDAsync");
     assert!(copy.ends_with("1 1.10 ms - - 1.10 ms 1 0.0 %"), "{copy}");
-    let json = late::late_json(&findings);
+    let json = late::json(&findings);
     let duration = &json["calls"][0]["duration"];
     assert_eq!((duration["p99_ns"].as_u64(), duration["p99_9_ns"].as_u64()), (Some(4_031), None));
     assert_eq!(duration["max_ns"], 1_000_000);
@@ -250,7 +250,7 @@ fn report_for_machines_lists_as_many_locks_as_wanted_and_those_it_refers_to() {
         let locks = json["locks"].as_array().unwrap();
         locks.iter().map(|lock| lock["name"].as_str().unwrap().to_owned()).collect()
     };
-    let all = late::late_json(&findings);
+    let all = late::json(&findings);
     assert_eq!(names(&all), ["M1", "R1"]);
     assert_eq!(
         all["locks_left_out"],
@@ -262,7 +262,7 @@ fn report_for_machines_lists_as_many_locks_as_wanted_and_those_it_refers_to() {
     (idle.in_launches, idle.others.contended) = (false, 0);
     findings.survey.locks.push(idle);
     findings.locks = 0;
-    let few = late::late_json(&findings);
+    let few = late::json(&findings);
     assert_eq!(names(&few), ["M1", "R1"]);
     let numbers: Vec<_> = few["locks"].as_array().unwrap().iter().map(|l| &l["number"]).collect();
     assert_eq!(numbers, [0, 1]);
@@ -271,7 +271,7 @@ fn report_for_machines_lists_as_many_locks_as_wanted_and_those_it_refers_to() {
         serde_json::json!({ "locks": 1, "acquisitions": 202, "contended": 0 })
     );
     findings.locks = 3;
-    assert_eq!(names(&late::late_json(&findings)), ["M1", "R1", "M2"]);
+    assert_eq!(names(&late::json(&findings)), ["M1", "R1", "M2"]);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn page_needs_nothing_else_and_says_what_the_text_says() {
 #[test]
 fn json_is_one_object_with_these_keys_whose_parts_add_up() {
     let trace = late_launch(["infer", "copy-3"]).trace();
-    let json = late::late_json(&findings(&trace));
+    let json = late::json(&findings(&trace));
     assert_eq!(
         (json["schema"].as_str(), json["version"].as_u64()),
         (Some("keeptime.late"), Some(1))
@@ -449,7 +449,7 @@ fn first_launch_that_hangs_is_not_hidden_by_copies() {
     tape.usual(thread, 1_000, 5_000, COPY, host_copy(100, true));
     tape.enter(thread, 40_000_000, LAUNCH, 7, KERNEL);
     let trace = tape.trace();
-    let headline = late::late_headline(&findings(&trace));
+    let headline = late::headline(&findings(&trace));
     assert!(
         headline.starts_with("worst launch: cuLaunchKernel by thread 4712 had not"),
         "{headline}"
@@ -502,7 +502,7 @@ fn program_without_launches_is_told_of_its_copies_or_locks() {
     let nothing = text(&findings(&trace));
     assert!(nothing.starts_with("the trace is empty: nothing was recorded\n"), "{nothing}");
     assert!(late::html(&findings(&trace), None).unwrap().contains("nothing was recorded"));
-    assert!(late::late_json(&findings(&trace))["worst"].as_array().unwrap().is_empty());
+    assert!(late::json(&findings(&trace))["worst"].as_array().unwrap().is_empty());
 }
 
 #[test]
@@ -532,7 +532,7 @@ fn what_is_missing_is_said_with_how_to_get_it() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let unknown = late::late_json(&findings)["unknown"].as_array().unwrap().len();
+    let unknown = late::json(&findings)["unknown"].as_array().unwrap().len();
     assert!(unknown >= 6, "{unknown}");
     assert!(!text.contains("Locking pattern"), "{text}");
 }

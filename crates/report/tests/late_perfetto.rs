@@ -8,7 +8,7 @@ mod late_trace;
 use late::survey;
 use late_trace::*;
 use record::{Class, Record};
-use report::late::late_perfetto::{Options, Summary, write};
+use report::late::perfetto::{Options, Summary, write};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};

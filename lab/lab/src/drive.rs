@@ -3,7 +3,7 @@
 //!
 //! A scenario is found by its name ([`scenario`]), driven by the crate `driving` on the virtual
 //! clock or the wall clock ([`clock`]), watched ([`film`]) and shown by the crate `report`. Whole
-//! suites are [`study`]'s.
+//! suites are [`study_command`]'s.
 
 mod clock;
 mod film;

@@ -333,8 +333,8 @@ mod tests {
             ("left alone: mutexes in use", 1, 1),
             ("left alone: robust mutexes", 7, 2),
             ("lost", 2, 1),
-            ("programs without a message of keeptime at their end", 1, 1),
             ("programs did not load the library", 1, 1),
+            ("programs without a message of keeptime at their end", 1, 1),
             ("records", 42, 2),
         ];
         assert_eq!(sums, expected);

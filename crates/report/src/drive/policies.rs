@@ -1,7 +1,7 @@
 //! The events under each policy, and the reason for which the vehicle reacted when it did.
 
 use super::conclusion::sentences;
-use super::{Drive, DriveRun, PartKind, scene, timeline};
+use super::{Drive, DriveRun, PartKind, drive_timeline, scene};
 use crate::Error;
 use crate::document::{Cell, Class, Document, Picture, Section, Table, facts};
 
@@ -54,7 +54,7 @@ pub fn html(run: &DriveRun) -> Result<String, Error> {
     let mut document = document(run);
     for drive in &run.drives {
         let (from, to) = scene::window(run, drive);
-        let drawings = [scene::scene(run, drive)?, timeline::timeline(run, drive)?];
+        let drawings = [scene::scene(run, drive)?, drive_timeline::timeline(run, drive)?];
         let drawings = drawings.into_iter().flatten();
         let pictures = drawings.map(|svg| Picture { title: String::new(), svg }).collect();
         let about = format!(

@@ -5,8 +5,8 @@
 //! wait to the holder of the lock. Everything in it is in the page: the script and the style beside
 //! this file, and the data, of which so much is kept for each call at most ([`window`]).
 //!
-//! Threads are read once for all calls, as calls, waits and holds ([`thread`]); the scheduler's
-//! records are read around each call ([`processor`]). [`arrow`] finds the thread that let another
+//! Threads are read once for all calls, as calls, waits and holds ([`timeline_thread`]); the scheduler's
+//! records are read around each call ([`timeline_processor`]). [`arrow`] finds the thread that let another
 //! in, [`data`] and [`list`] make lists of numbers of it all.
 
 mod arrow;

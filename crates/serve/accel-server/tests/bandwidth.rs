@@ -261,7 +261,7 @@ fn requests_go_on_without_a_regulator_and_have_the_lock_when_it_comes_and_comes_
     assert_eq!(locked.run(1).status, Status::Done);
     let after = told(&fixture);
     assert_eq!((after.locked, after.unlocked, after.acquisitions), (1, 2, 3));
-    assert_eq!((said(absent), said("the regulator has ended"), said("is there")), (1, 1, 2));
+    assert_eq!((said(absent), said("the regulator has ended"), said("regulator found")), (1, 1, 2));
 }
 
 #[test]

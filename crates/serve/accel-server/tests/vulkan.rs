@@ -140,7 +140,7 @@ fn shader_that_does_not_compile_is_named_with_the_reason() {
     for (shader, rest, reason) in [
         ("typo.wgsl", "entry: main", "nothing"),
         ("scale.wgsl", "entry: other", "no compute entry point \"other\""),
-        ("noise.spv", "entry: main", "no SPIR-V"),
+        ("noise.spv", "entry: main", "not SPIR-V"),
     ] {
         let error = refused(&folder, device, shader, rest);
         let text = error.to_string();

@@ -291,7 +291,7 @@ fn break_the_context(ordinal: usize) {
         assert_eq!(numbers.scale(&device, stream(&device, level), 2).status, LOST);
     }
     let statistics = device.statistics();
-    assert!(statistics.fault.is_some_and(|why| why.contains("broke its context")));
+    assert!(statistics.fault.is_some_and(|why| why.contains("broke the CUDA context")));
 }
 
 #[test]

@@ -49,5 +49,6 @@ fn explain(error: &LoadDynamicError) -> String {
         LoadDynamicError::Dlopen { error, .. } => error.source(),
         _ => None,
     };
-    loader.map_or_else(|| error.to_string(), |loader| format!("cannot be loaded: {loader}"))
+    let reason = loader.map_or_else(|| error.to_string(), ToString::to_string);
+    format!("cannot be loaded: {reason}")
 }

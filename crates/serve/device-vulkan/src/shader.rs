@@ -205,7 +205,7 @@ mod tests {
         }
         assert!(check_words(&good[1..], "go").is_err());
         let endless = [MAGIC, 0x1_0000, 0, 1, 0, 0];
-        assert!(check_words(&endless, "go").unwrap_err().contains("cut"));
+        assert!(check_words(&endless, "go").unwrap_err().contains("truncated"));
         let newer = [MAGIC, 0x1_0600, 0, 1, 0, 0x1_0000];
         assert!(check_words(&newer, "go").unwrap_err().contains("1.6"));
     }

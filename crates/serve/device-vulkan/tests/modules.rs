@@ -167,8 +167,8 @@ fn wrong_modules_are_refused_by_name() {
         (module("typo", wgsl("@compute fn typo( {}")), "expected"),
         (module("untyped", wgsl("@compute @workgroup_size(1) fn untyped() { nothing(); }")), "no"),
         (module("other", wgsl(SCALE)), "no compute entry point \"other\""),
-        (module("noise", Source::Spirv(vec![1, 2, 3, 4, 5, 6])), "no SPIR-V"),
-        (module("nothing", Source::Spirv(Vec::new())), "no SPIR-V"),
+        (module("noise", Source::Spirv(vec![1, 2, 3, 4, 5, 6])), "not SPIR-V"),
+        (module("nothing", Source::Spirv(Vec::new())), "not SPIR-V"),
         (module("stranger", unchecked(SCALE)), "no compute entry point \"stranger\""),
         (module("vecadd", wgsl("@compute @workgroup_size(1) fn vecadd() {}")), "already"),
         (

@@ -160,7 +160,7 @@ impl Trial<'_> {
             late_ns: report.late_ns,
             stretch_p99: report.stretch_p99,
         }));
-        let (chains, failed) = outcome::results(self.placement.system, plan, &reports);
+        let (chains, failed) = chains_outcome::results(self.placement.system, plan, &reports);
         let mut marks = evidence.refused_marks();
         marks.extend(lost.into_iter().chain(failed));
         marks.extend(evidence.marks());

@@ -284,8 +284,7 @@ impl Curve {
         for point in &self.budgets {
             if point.runs.verdict(self.limit()) == Verdict::Open {
                 marks.push(format!(
-                    "budget {}: undecided after {} rounds whether within the tolerance; a smaller \
-                     one was tried",
+                    "budget {}: undecided after {} rounds; a smaller one was tried",
                     point.amount,
                     point.runs.ratios.len()
                 ));
@@ -429,7 +428,7 @@ mod tests {
         let open = [1000, 1050, 1150, 1000, 1200];
         let curve = curve(&[1500; 5], &[&open, &[1010; 5]]);
         assert_eq!(curve.found(), Some(Amount::Events(512)));
-        tells(&curve.marks()[0], &["1024", "open"]);
+        tells(&curve.marks()[0], &["1024", "undecided"]);
         tells(&curve.sentence(), &["512", "1.010"]);
         let comment = curve.comment();
         assert!(comment.lines().all(|line| line.starts_with('#')), "{comment}");

@@ -6,7 +6,7 @@
 use super::arrow::involved;
 use super::timeline_processor::{self, Scheduled};
 use super::window::Window;
-use super::{Options, cause};
+use super::{Options, timeline_cause};
 use crate::Error;
 use crate::late::What;
 use crate::late::name::{family, kind_name};

@@ -306,7 +306,7 @@ fn latencies_are_compared_in_pairs_and_the_worse_end_decides() {
         (number(missed) - 0.05).abs() < 1e-9 && missed.verdict == Verdict::Missed,
         "{missed:?}"
     );
-    assert!(missed.note.contains("1 frames, 0.050 %"), "{}", missed.note);
+    assert!(missed.note.contains("1 of them, 0.050 %"), "{}", missed.note);
     let utilisation = one(&run, "utilisation");
     assert!((number(utilisation) - 25.0).abs() < 1e-9 && utilisation.verdict == Verdict::Met);
     assert!(utilisation.note.contains("whole drive: 0 % (0 to 0)"), "{}", utilisation.note);

@@ -44,7 +44,7 @@ fn numbers_that_cannot_be_are_refused_with_what_was_expected() {
         ("core 4294967295: expected 0 to 1023", |p| p.core = u32::MAX),
         ("process priority 100: expected 0 to 99", |p| p.process_priority = 100),
         ("flags 0x", |p| p.flags = u32::MAX),
-        ("reserved bits", |p| p.reserved = 1),
+        ("reserved field", |p| p.reserved = 1),
         ("deadline 5 ns without a period", |p| (p.period_ns, p.deadline_ns) = (0, 5)),
         ("best effort without a period", |p| {
             (p.period_ns, p.flags) = (0, flag::BEST_EFFORT);

@@ -139,8 +139,8 @@ fn calls(calls: &[Call], figure: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases_result::Sample;
     use super::super::policy::Policy;
-    use super::super::result::Sample;
     use super::*;
     use std::collections::BTreeMap;
 
