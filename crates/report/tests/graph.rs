@@ -125,7 +125,7 @@ fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
                  declares is too short for this machine.";
     assert!(said.contains(words), "{said}");
     over.methods[1].marks.push("stolen time".into());
-    assert!(conclusion(&over).contains("the marks of that run say"), "{said}");
+    assert!(conclusion(&over).contains("the marks of that run"), "{said}");
     // Rounded up, and beside the bounded method only.
     let table = text(&over);
     assert!(table.contains("!40.00"), "{table:?}");
