@@ -121,6 +121,8 @@ fn test() -> anyhow::Result<()> {
         (devices::ONNX_VARIABLE, devices::onnx_library()?),
         (ros::VARIABLE, ros::python()?),
         (sumo::VARIABLE, sumo::program()?),
+        // Built with the tests, with all features.
+        ("KEEPTIME_PROGRAM", std::path::absolute(target())?.join("debug/keeptime")),
     ];
     variables.extend(rss::python()?.map(|python| (rss::VARIABLE, python)));
     variables.extend(security::python()?.map(|python| (security::VARIABLE, python)));

@@ -85,9 +85,14 @@ pub fn preload_library() -> PathBuf {
     built("keeptime-preload", "libkeeptime_preload.so")
 }
 
+/// Environment variable with the program `keeptime`, where the task that runs all tests has built it with
+/// them: to build it by itself takes other features of its libraries, and so all of them anew.
+pub const PROGRAM_VARIABLE: &str = "KEEPTIME_PROGRAM";
+
 /// The program `keeptime`.
 pub fn keeptime() -> PathBuf {
-    built("keeptime", "keeptime")
+    let given = std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from);
+    given.unwrap_or_else(|| built("keeptime", "keeptime"))
 }
 
 /// A file that cargo makes of a package.
