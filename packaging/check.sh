@@ -50,5 +50,5 @@ wait $server
 test -s /usr/share/man/man1/keeptime-run.1
 test -s /usr/share/bash-completion/completions/keeptime
 dpkg --purge keeptime
-! command -v keeptime
+test ! -e /usr/bin/keeptime
 test ! -e /usr/include/keeptime.h

@@ -86,10 +86,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn build() -> anyhow::Result<()> {
     Step::cargo("build --release -p keeptime --features full,manual").run()?;
-    for (package, library, _) in LIBRARIES {
-        // The linker takes the last of several names.
-        Step::cargo(&format!("rustc --release -p {package} --lib --"))
-            .arg(format!("-Clink-arg=-Wl,-soname,{library}.so.{INTERFACE}"))
+    for (package, ..) in LIBRARIES {
+        Step::cargo(&format!("build --release -p {package}"))
+            .env("KEEPTIME_SONAME", format!(".{INTERFACE}"))
             .run()?;
     }
     Ok(())

@@ -15,6 +15,7 @@ pub(crate) struct Args {
 
 /// Writes a manual page for each command, and completions for bash, zsh and fish.
 pub(crate) fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<ExitCode> {
+    command = command.disable_help_subcommand(true);
     let context = || args.folder.display().to_string();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         clap_complete::generate_to(shell, &mut command, "keeptime", &args.folder)

@@ -3,5 +3,8 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libkeeptime_bandwidth.so");
+    // `.0` in packages: the version of the interface.
+    println!("cargo::rerun-if-env-changed=KEEPTIME_SONAME");
+    let version = std::env::var("KEEPTIME_SONAME").unwrap_or_default();
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libkeeptime_bandwidth.so{version}");
 }
