@@ -67,7 +67,7 @@ impl Events {
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Events {
         let entries =
-            [const { Entry { handle: AtomicU64::new(0), word: AtomicU64::new(NONE) } }; _];
+            [const { Entry { handle: AtomicU64::new(0), word: AtomicU64::new(NONE) } }; ENTRIES];
         Events { entries }
     }
 
