@@ -145,8 +145,8 @@ fn test() -> anyhow::Result<()> {
     colcon::tests()
 }
 
-/// The compiler that `rust-version` of the workspace names: that of Debian 13.
-const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
+/// The oldest compiler that builds the tool: the first with naked functions.
+const OLDEST: &str = "1.88";
 
 /// Builds the tool with it.
 fn oldest() -> anyhow::Result<()> {
