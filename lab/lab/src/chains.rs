@@ -1,10 +1,10 @@
 //! `keeptime-lab chains`: runs a system of callback chains for real, under one policy after another.
 //!
 //! [`fold`] finds a core for everything, [`bound`] says what can be promised there, the processor
-//! work is calibrated once, [`chains_plan`] says what each executor does, and a [`chains_trial`] per policy runs
-//! the accelerator server and one process per executor. An [`executor`] runs callbacks, which hand
-//! on [`job`]s. [`chains_outcome`] turns the reports into results, [`disturbance`] says what spoiled them,
-//! and the report crate prints them.
+//! work is calibrated once, [`chains_plan`] says what each executor does, and a [`chains_trial`] for
+//! each policy runs the accelerator server and one process per executor. An [`executor`] runs
+//! callbacks, which hand on [`job`]s. [`chains_outcome`] turns the reports into results,
+//! [`disturbance`] says what spoiled them, and the report crate prints them.
 
 pub(crate) mod access;
 pub(crate) mod bound;
