@@ -177,17 +177,21 @@ fn both_tiers_agree_on_when_a_thread_ran() {
     let ping = scheduler.thread("ping");
     let visits = switches.visits(ping);
     // The two stamp the same switch one after the other, with nothing but the kernel between, and
-    // perhaps a hypervisor.
+    // perhaps a hypervisor. Either may miss some: the tracer of a virtual machine was seen to leave
+    // out switches, and of a pair that is missing nothing tells.
     let near = clock.ticks(clock.ns(0) + 2_000_000) - clock.ticks(clock.ns(0));
     let known = scheduler.visits(ping);
-    let apart = known.iter().map(|(time, on, _)| {
-        let twin = visits.iter().filter(|visit| visit.1 == *on);
-        twin.map(|visit| visit.0.abs_diff(*time)).min().unwrap()
-    });
-    let apart: Vec<u64> = apart.collect();
-    let agreed = apart.iter().filter(|apart| **apart < near).count();
-    assert!(agreed > 40 && agreed * 20 >= apart.len() * 19, "within {near} ticks: {apart:?}");
-    assert!(visits.len() as u64 <= known.len() as u64 + scheduler.lost(), "no more switches");
+    let twins = |of: &[(u64, bool, Record)], among: &[(u64, bool, Record)]| {
+        let has_twin = |(time, on, _): &(u64, bool, Record)| {
+            among.iter().any(|twin| twin.1 == *on && twin.0.abs_diff(*time) < near)
+        };
+        let agreed = of.iter().filter(|visit| has_twin(visit)).count();
+        assert!(agreed * 20 >= of.len() * 19, "{agreed} of {}", of.len());
+    };
+    assert!(known.len() > 40, "{} switches", known.len());
+    twins(&known, &visits);
+    let reported = visits.into_iter().filter(|visit| !scheduler.is_unknown(visit.0, visit.0));
+    twins(&reported.collect::<Vec<_>>(), &known);
 }
 
 #[test]
