@@ -19,14 +19,15 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use ::log::Level;
 use anyhow::{Context, ensure};
 use bandwidth::regulator::{Managed, Statistics};
 use program::Program;
 use settings::{Options, Settings};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use throttle_fair::{By, Regulated};
 
-use crate::log::{Lines, Log};
+use crate::log::{Lines, Log, LogArgs};
 
 /// Between two lines of `--verbose`, and two looks at the scheduler in BPF.
 const LINE: Duration = Duration::from_secs(1);
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     /// Print the totals as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    log: LogArgs,
     #[command(flatten)]
     calibration: protection::CalibrationOptions,
     /// A best-effort program to run on the regulated cores, with its threads managed; or the
@@ -79,10 +82,10 @@ fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
     let (sender, news) = channel();
     // Before there are threads, so that none of them takes a signal's default action.
     catch_signals(sender.clone())?;
-    let log = Log::start("keeptime regulate")?;
+    let log = Log::start("keeptime regulate", &args.log)?;
     let lines = log.lines();
     if let Err(error) = realtime::thread::lock_memory() {
-        lines.say(&format!("memory is not locked: {error}"));
+        lines.say(Level::Warn, &format!("memory is not locked: {error}"));
     }
     let mut program = (!args.program.is_empty()).then(|| Program::new(&args.program));
     // Named before it is started, so that it is managed from its first thread on.
@@ -155,7 +158,7 @@ fn wait(
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(trouble) = regulated.trouble().filter(|_| is_sound) {
-                    log.say(&trouble);
+                    log.say(Level::Error, &trouble);
                     is_sound = false;
                 }
                 let now: Statistics = regulated.regulator.statistics();
@@ -170,7 +173,7 @@ fn wait(
 }
 
 fn catch_signals(sender: Sender<News>) -> anyhow::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP])
         .context("signals cannot be caught")?;
     std::thread::spawn(move || {
         for signal in signals.forever() {

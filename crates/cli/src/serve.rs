@@ -9,15 +9,15 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use accel_server::{GpuHost, Options, Server};
+use accel_server::{GpuHost, Level, Options, Server};
 use anyhow::Context;
 use gateway::Gateway;
 use sd_notify::NotifyState;
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use system::{Admission, ArbitrationPolicy, Bound, System};
 
-use crate::log::{Lines, Log};
+use crate::log::{Lines, Log, LogArgs};
 
 /// Options of `keeptime serve`.
 #[derive(clap::Args)]
@@ -46,6 +46,8 @@ pub(crate) struct Args {
     /// Write counters and device statistics to this file at the end, as JSON
     #[arg(long)]
     summary: Option<PathBuf>,
+    #[command(flatten)]
+    log: LogArgs,
     /// Process id of the starting process; the server is killed when that ends
     #[arg(long, hide = true)]
     parent: Option<i32>,
@@ -74,13 +76,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let system = System::read(&args.config)?;
     crate::ros_gateway::check(&system).with_context(|| args.config.display().to_string())?;
     // Before the server has threads, so that none of them takes the signal.
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])
         .context("signals cannot be caught")?;
     // Before the server, so that it ends after it.
-    let log = Log::start("keeptime serve")?;
+    let log = Log::start("keeptime serve", &args.log)?;
     let lines = log.lines();
     if let Err(error) = realtime::thread::lock_memory() {
-        lines.say(&format!("memory is not locked: {error}"));
+        lines.say(Level::Warn, &format!("memory is not locked: {error}"));
     }
     let to_log = lines.clone();
     let options = Options {
@@ -91,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cores: args.cores.clone(),
         accelerator_cores: accelerator_cores(args, &system)?,
         gpu_host: Some(gpu_host()?),
-        log: Arc::new(move |line| to_log.say(line)),
+        log: Arc::new(move |level, line| to_log.say(level, line)),
         ..Options::default()
     };
     let file = args.config.display();
@@ -107,7 +109,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             break;
         }
         notify(&[NotifyState::Reloading]);
-        lines.say(&reload(&server, &args.config, &mut system));
+        let (level, line) = match reload(&server, &args.config, &mut system) {
+            Ok(line) => (Level::Info, line),
+            Err(error) => (Level::Error, format!("not reloaded: {error:#}")),
+        };
+        lines.say(level, &line);
         notify(&[NotifyState::Ready]);
     }
     notify(&[NotifyState::Stopping]);
@@ -133,31 +139,23 @@ const CHANGEABLE: [&str; 4] = [
     "server.limits.memory",
 ];
 
-/// Reads the configuration again and takes what may change; says what became of it. A file with an
-/// error, or with another change, changes nothing.
-fn reload(server: &Server, path: &Path, current: &mut System) -> String {
-    let new = match System::read(path) {
-        Ok(new) => new,
-        Err(error) => return format!("not reloaded: {error}"),
-    };
-    let changed = match changed_keys(current, &new) {
-        Ok(changed) => changed,
-        Err(error) => return format!("not reloaded: {error}"),
-    };
-    let (live, fixed): (Vec<String>, Vec<String>) =
-        changed.into_iter().partition(|key| CHANGEABLE.contains(&key.as_str()));
+/// Reads the configuration again and takes what may change; returns what did. A file with an error,
+/// or with another change, changes nothing.
+fn reload(server: &Server, path: &Path, current: &mut System) -> anyhow::Result<String> {
+    let new = System::read(path)?;
+    let (live, fixed): (Vec<String>, Vec<String>) = changed_keys(current, &new)?
+        .into_iter()
+        .partition(|key| CHANGEABLE.contains(&key.as_str()));
     if !fixed.is_empty() {
         let keys = fixed.join(", ");
-        return format!("not reloaded: {keys}: changed, which takes a restart of the server");
+        anyhow::bail!("{keys}: changed, which takes a restart of the server");
     }
     if live.is_empty() {
-        return "reloaded: nothing has changed".into();
+        return Ok("reloaded: nothing has changed".into());
     }
-    if let Err(error) = server.reload(&new.server) {
-        return format!("not reloaded: {error}");
-    }
+    server.reload(&new.server)?;
     *current = new;
-    format!("reloaded: {}", live.join(", "))
+    Ok(format!("reloaded: {}", live.join(", ")))
 }
 
 /// Keys of the file whose values differ: those of the sections `server` and `server.limits` by
@@ -201,17 +199,18 @@ fn accelerator_cores(args: &Args, system: &System) -> anyhow::Result<BTreeMap<St
 }
 
 fn announce(server: &Server, policy: ArbitrationPolicy, lines: &Lines) {
+    let say = |line: String| lines.say(Level::Info, &line);
     for (id, device) in server.devices() {
         let properties = device.properties();
         let priority = if device.statistics().realtime { "real-time" } else { "normal priority" };
-        lines.say(&format!(
+        say(format!(
             "{id}: {}, {} levels, {} compute units, {priority}",
             properties.name, properties.levels, properties.units
         ));
     }
-    lines.say(&promises(server));
+    say(promises(server));
     if let Some(calibration) = server.calibration() {
-        lines.say(&format!(
+        say(format!(
             "execution times of {} services, measured {}, maxima times {}",
             calibration.services.len(),
             calibration.date,
@@ -220,7 +219,7 @@ fn announce(server: &Server, policy: ArbitrationPolicy, lines: &Lines) {
     }
     let realtime = if server.is_realtime() { "" } else { ", at normal priority" };
     let socket = server.socket().display();
-    lines.say(&format!("policy {policy:?}, listening at {socket}{realtime}"));
+    say(format!("policy {policy:?}, listening at {socket}{realtime}"));
 }
 
 /// Describes the promises to clients.

@@ -1,10 +1,13 @@
 //! `keeptime serve` as a user runs it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use accel::{Client, Registration, Request};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Longer than any of these steps takes on a busy machine; not a bound that is tested.
@@ -61,8 +64,8 @@ fn server_serves_until_it_is_told_to_end_and_writes_its_summary() {
         client.run(busy, &Request::new().arguments(&[1_000_000])).unwrap();
     }
     let id = i32::try_from(server.id()).unwrap();
-    let pid = rustix::process::Pid::from_raw(id).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let pid = Pid::from_raw(id).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
     assert!(server.wait().unwrap().success());
     assert!(!std::path::Path::new(&socket).exists(), "the socket is left behind");
     let summary: Value = serde_json::from_slice(&std::fs::read(&summary).unwrap()).unwrap();
@@ -71,8 +74,8 @@ fn server_serves_until_it_is_told_to_end_and_writes_its_summary() {
 }
 
 fn end(mut server: Child) -> std::process::ExitStatus {
-    let pid = rustix::process::Pid::from_child(&server);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let pid = Pid::from_child(&server);
+    kill_process(pid, Signal::TERM).unwrap();
     server.wait().unwrap()
 }
 
@@ -259,8 +262,7 @@ impl Lines {
     }
 
     fn hang_up(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.server);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        kill_process(Pid::from_child(&self.server), Signal::HUP).unwrap();
     }
 }
 
@@ -298,6 +300,57 @@ fn hang_up_takes_new_limits_and_names_what_takes_a_restart() {
     assert!(said.contains("server.yaml:1:15: accelerators: found"), "{said}");
     assert!(Client::connect(&socket).is_ok());
     assert_eq!(end(server.server).code(), Some(0));
+}
+
+#[test]
+fn log_level_chooses_the_messages_and_the_journal_gets_their_priorities() {
+    let (folder, file) = folder("accelerators: [{id: gpu0, buckets: 2}]\nserver: {priority: 0}");
+    let socket = folder.path().join("kt.sock");
+    let mut said = BTreeMap::new();
+    for level in ["debug", "info", "error"] {
+        let log = folder.path().join(level);
+        let to = std::fs::File::create(&log).unwrap();
+        let found = to.metadata().unwrap();
+        let mut command = keeptime(&["serve", file.to_str().unwrap(), "--log-level", level]);
+        // Standard error as systemd connects it to its journal.
+        command.env("JOURNAL_STREAM", format!("{}:{}", found.dev(), found.ino()));
+        command.arg("--socket").arg(&socket).stderr(to);
+        let mut server = command.spawn().unwrap();
+        let client = client_of(&mut server, &socket);
+        drop(client);
+        assert_eq!(end(server).code(), Some(0));
+        said.insert(level, std::fs::read_to_string(log).unwrap());
+    }
+    assert!(said["debug"].contains("<7>keeptime serve: process "), "{said:?}");
+    assert!(said["info"].contains("<6>keeptime serve: ") && !said["info"].contains("<7>"));
+    assert!(!said["error"].contains("<6>"), "{said:?}");
+
+    let unknown = output(&["serve", file.to_str().unwrap(), "--log-level", "loud"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(text.contains("expected error, warn, info or debug"), "{text}");
+}
+
+#[test]
+fn socket_is_gone_after_each_signal_that_ends_the_server() {
+    let (folder, file) = folder("accelerators: [{id: gpu0, buckets: 2}]\nserver: {priority: 0}");
+    let socket = folder.path().join("kt.sock");
+    for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
+        let mut command = keeptime(&["serve", file.to_str().unwrap(), "--socket"]);
+        command.arg(&socket);
+        let mut server = Lines::start(command).server;
+        assert!(socket.exists());
+        kill_process(Pid::from_child(&server), signal).unwrap();
+        assert_eq!(server.wait().unwrap().code(), Some(0), "{signal:?}");
+        assert!(!socket.exists(), "{signal:?}");
+    }
+    // Nobody can clean up after this one: the next server does.
+    let mut server = serve(&[file.to_str().unwrap(), "--socket", socket.to_str().unwrap()]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let server = serve(&[file.to_str().unwrap(), "--socket", socket.to_str().unwrap()]);
+    assert_eq!(end(server).code(), Some(0));
+    assert!(!socket.exists());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Losses, in which cores were not regulated although the lock was held: logged when they happen,
 //! and at the end.
 
+use ::log::Level;
 use bandwidth::regulator::{Loss, Statistics};
 
 use crate::log::Lines;
@@ -18,7 +19,7 @@ impl Losses {
         let now: Vec<_> = losses.iter().map(event).collect();
         for (loss, event) in losses.iter().zip(&now) {
             if !self.said.contains(event) {
-                log.say(&loss.to_string());
+                log.say(Level::Warn, &loss.to_string());
             }
         }
         self.said = now;

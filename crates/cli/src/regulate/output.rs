@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use ::log::Level;
 use bandwidth::regulator::{Budget, CoreStatistics, Spread, Statistics, ThreadStatistics};
 use realtime::machine;
 use serde_json::{Value, json};
@@ -27,27 +28,36 @@ pub(super) fn announce(settings: &Settings, chosen: &Chosen, restored: usize, lo
     let config = &settings.config;
     let (count, budget) = budget(&config.budget);
     let rule = config.rho.map_or_else(String::new, |rho| format!(", throttle-fair with rho {rho}"));
-    log.say(&format!(
-        "cores {:?}, {budget} in periods of {:?}, counted by {count}{rule}; \
+    log.say(
+        Level::Info,
+        &format!(
+            "cores {:?}, {budget} in periods of {:?}, counted by {count}{rule}; \
          listening at {}",
-        config.cores,
-        config.period,
-        config.holders.socket.display()
-    ));
+            config.cores,
+            config.period,
+            config.holders.socket.display()
+        ),
+    );
     if let Some(note) = &settings.note {
-        log.say(&format!("not counted by hardware: {note}"));
+        log.say(Level::Warn, &format!("not counted by hardware: {note}"));
     }
     if config.rho.is_some() {
-        log.say(&format!("throttle-fair scheduling {}: {}", chosen.words(), chosen.why));
+        log.say(
+            Level::Info,
+            &format!("throttle-fair scheduling {}: {}", chosen.words(), chosen.why),
+        );
     }
     if restored > 0 {
-        log.say(&format!(
-            "scheduling policy restored of {restored} threads that a killed regulator had left \
+        log.say(
+            Level::Warn,
+            &format!(
+                "scheduling policy restored of {restored} threads that a killed regulator had left \
              under SCHED_IDLE or SCHED_EXT"
-        ));
+            ),
+        );
     }
     if matches!(config.budget, Budget::Share(share) if share < 1.0 - CORE_LIMIT) {
-        log.say(&limit_note());
+        log.say(Level::Warn, &limit_note());
     }
 }
 
@@ -100,7 +110,7 @@ pub(super) fn line(elapsed: Duration, before: &Statistics, now: &Statistics, log
             ms(new.stopped_ns - old.stopped_ns)
         );
     }
-    log.say(&text);
+    log.say(Level::Info, &text);
 }
 
 /// The totals.

@@ -3,6 +3,7 @@
 //! It is an ordinary client of the server: whatever it dies of, the server goes on and frees what
 //! it held. It is started anew after a pause, and told how often that was.
 
+use ::log::Level;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -101,7 +102,7 @@ impl Starts {
         };
         self.restarts += 1;
         let next = self.restarts + 1;
-        self.log.say(&format!("the gateway ended ({status}), start {next}"));
+        self.log.say(Level::Warn, &format!("the gateway ended ({status}), start {next}"));
         let ended_soon = self.started.elapsed() < SOON;
         let pause = if ended_soon { self.pause } else { PAUSE };
         self.pause = (2 * pause).min(LONGEST_PAUSE);
@@ -112,7 +113,7 @@ impl Starts {
         match self.start() {
             Ok(next) => Some(next),
             Err(error) => {
-                self.log.say(&format!("the gateway does not start: {error}"));
+                self.log.say(Level::Error, &format!("the gateway does not start: {error}"));
                 None
             }
         }

@@ -17,7 +17,6 @@ mod remains;
 mod share;
 mod status;
 
-use crate::Error;
 use crate::access::{Access, Grant};
 use crate::admission::Admission;
 use crate::budget::Budget;
@@ -29,6 +28,7 @@ use crate::refusal::Refusal;
 use crate::register::Services;
 use crate::seeker::Seeker;
 use crate::session::{Entry, OwedRings, Session};
+use crate::{Error, Level};
 use accel::control::{self, Ask, Code, Packet, Refused};
 use accel::session::{SEGMENT_BYTES, SLOTS, SessionMemory};
 use accel::socket::{Received, Socket};
@@ -188,7 +188,7 @@ impl Control {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => {
                     let line = format!("control thread ends: epoll_wait: {errno}");
-                    self.settings.journal.say(&line);
+                    self.settings.journal.say(Level::Error, &line);
                     break;
                 }
             }
@@ -334,6 +334,9 @@ impl Control {
         let arriving = None;
         connection.open = Some(Open { doorbell, mapping, memory, memory_bytes: 0, arriving });
         connection._place = None;
+        let process = connection.peer.number();
+        let journal = &self.settings.journal;
+        journal.tell(Kind::Session, uid, || format!("process {process} of user {uid} connected"));
         if listened.is_err() || sent.is_err() {
             self.end(session, None);
         }
@@ -351,12 +354,14 @@ impl Control {
     /// Ends a session, whatever state it is in, and tells the client why if there is a reason.
     fn end(&mut self, session: u64, reason: Option<Refusal>) {
         let Some(connection) = self.connections.remove(&session) else { return };
+        let (uid, process) = (connection.peer.uid, connection.peer.number());
+        let journal = &self.settings.journal;
         if let Some((code, text)) = &reason {
             let _ = connection.socket.send(Refused::new(*code, text).as_bytes(), &[]);
-            let process = connection.peer.number();
-            self.settings.journal.tell(Kind::Closed, connection.peer.uid, || {
-                format!("process {process} closed: {text}")
-            });
+            journal.tell(Kind::Closed, uid, || format!("process {process} closed: {text}"));
+        } else {
+            let line = || format!("process {process} of user {uid} disconnected");
+            journal.tell(Kind::Session, uid, line);
         }
         if let Some(open) = connection.open {
             self.inbox.remove(open.doorbell.as_fd());
@@ -369,7 +374,7 @@ impl Control {
             let mut mappings: Vec<Arc<Mapping>> = own.collect();
             mappings.extend(open.arriving.and_then(|arriving| arriving.prepared.mapping));
             mappings.push(open.mapping);
-            self.dying.push(Remains { session: entry, uid: connection.peer.uid, mappings });
+            self.dying.push(Remains { session: entry, uid, mappings });
         }
     }
 

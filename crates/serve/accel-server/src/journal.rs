@@ -6,6 +6,7 @@
 
 use crate::Log;
 use crate::dispatch::Dispatcher;
+use log::Level;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use std::collections::HashMap;
@@ -31,6 +32,8 @@ pub(crate) enum Kind {
     Request,
     /// Admission control has something to say about a chain.
     Chain,
+    /// A session or a registration came or went.
+    Session,
 }
 
 impl Kind {
@@ -40,6 +43,15 @@ impl Kind {
             Kind::Closed => "closed sessions",
             Kind::Request => "requests",
             Kind::Chain => "chains",
+            Kind::Session => "sessions",
+        }
+    }
+
+    fn level(self) -> Level {
+        match self {
+            Kind::Refused | Kind::Closed | Kind::Request => Level::Warn,
+            Kind::Chain => Level::Info,
+            Kind::Session => Level::Debug,
         }
     }
 }
@@ -59,15 +71,15 @@ impl Journal {
     }
 
     /// A line that no user causes.
-    pub(crate) fn say(&self, line: &str) {
-        (self.log)(line);
+    pub(crate) fn say(&self, level: Level, line: &str) {
+        (self.log)(level, line);
     }
 
     /// A line that a user causes; made only if it is written.
     pub(crate) fn tell(&self, kind: Kind, uid: u32, line: impl FnOnce() -> String) {
         let verdict = self.counts.lock().admit(kind, uid, monotonic_ns());
         match verdict {
-            Verdict::Write => (self.log)(&line()),
+            Verdict::Write => (self.log)(kind.level(), &line()),
             // The control thread says how many there were when the time has come.
             Verdict::FirstLeftOut => self.engine.control.ring(),
             Verdict::LeftOut => {}
@@ -99,7 +111,8 @@ impl Journal {
                 OTHERS => "other users".into(),
                 uid => format!("user {uid}"),
             };
-            (self.log)(&format!("{left_out} more lines about {} of {who}", kind.noun()));
+            let line = format!("{left_out} more lines about {} of {who}", kind.noun());
+            (self.log)(kind.level(), &line);
         }
     }
 }

@@ -62,6 +62,7 @@ use device::{Device, Observer, OperationOutcome};
 use dispatch::Dispatcher;
 use inbox::Inbox;
 use journal::Journal;
+pub use log::Level;
 use realtime::awake;
 use realtime::thread::Scheduling;
 use register::Services;
@@ -75,7 +76,7 @@ use std::thread::JoinHandle;
 use system::{Admission as Mode, ArbitrationPolicy, Bound, Overrun, System};
 
 /// Function that takes the server's messages, one line each.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Log = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// Options of the command line; several of them override the configuration.
 #[derive(Clone)]
@@ -112,7 +113,7 @@ impl Default for Options {
             accelerator_cores: BTreeMap::new(),
             gpu_host: None,
             whole_launches: false,
-            log: Arc::new(|_| {}),
+            log: Arc::new(|_, _| {}),
         }
     }
 }
@@ -170,9 +171,10 @@ impl Server {
         let door = open_door(&path, config, &access)?;
         if let Some((folder, mode)) = door.blocked_by() {
             let folder = folder.display();
-            (options.log)(&format!(
+            let line = format!(
                 "{folder}: mode {mode:04o} may keep out clients that server.access lets in"
-            ));
+            );
+            (options.log)(Level::Warn, &line);
         }
         let engine = Arc::new(Dispatcher::new(config.overrun)?);
         for (index, accelerator) in system.accelerators.iter().enumerate() {
@@ -281,7 +283,7 @@ impl Server {
         if let Ok((pinned, set)) = reported.recv() {
             for error in [pinned.err(), set.err()].into_iter().flatten() {
                 self.realtime.store(false, Ordering::Relaxed);
-                log(&format!("{name}: {error}"));
+                log(Level::Warn, &format!("{name}: {error}"));
             }
         }
         Ok(())

@@ -3,9 +3,9 @@
 //! A thread of its own attaches, since the regulator may take its time to answer, and sleeps until
 //! the connection hangs up. It looks for a new regulator once in [`RETRY`].
 
-use crate::Log;
 use crate::dispatch::Dispatcher;
 use crate::holder::LockCounts;
+use crate::{Level, Log};
 use accel::control::{BandwidthStatus, Packet, pack_text};
 use bandwidth::Hold;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -65,8 +65,8 @@ impl Seeker {
         };
         let mut why_not = self.why_not.lock().unwrap_or_else(PoisonError::into_inner);
         match (why_not.is_empty(), &connection) {
-            (true, None) => log(&format!("{socket}: {now}; {GO_ON}")),
-            (false, Some(_)) => log(&format!("{socket}: regulator found")),
+            (true, None) => log(Level::Warn, &format!("{socket}: {now}; {GO_ON}")),
+            (false, Some(_)) => log(Level::Info, &format!("{socket}: regulator found")),
             _ => {}
         }
         *why_not = now;
@@ -92,7 +92,7 @@ impl Seeker {
             match poll(fds, retry) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
-                Err(errno) => return log(&format!("kt-holder ends: poll: {errno}")),
+                Err(errno) => return log(Level::Error, &format!("kt-holder ends: poll: {errno}")),
             }
             if !fds[0].revents().is_empty() {
                 return;
@@ -100,7 +100,7 @@ impl Seeker {
             if connection.take().is_some() {
                 engine.detach();
                 let lost = "the regulator has ended or closed the connection";
-                log(&format!("{}: {lost}; {GO_ON}", self.socket.display()));
+                log(Level::Warn, &format!("{}: {lost}; {GO_ON}", self.socket.display()));
                 *self.why_not.lock().unwrap_or_else(PoisonError::into_inner) = lost.into();
                 // Not at once: one that closes all connections is not to be asked all the time.
                 continue;

@@ -79,6 +79,8 @@ impl Control {
             journal.tell(Kind::Chain, uid, line);
         }
         news.iter().for_each(|line| journal.tell(Kind::Chain, uid, || line.clone()));
+        let chain = packet.chain.get().unwrap_or("?");
+        journal.tell(Kind::Session, uid, || format!("process {pid} registered chain {chain:?}"));
     }
 
     fn send_registered(&mut self, session: u64, registration: u32, bucket: u32) {

@@ -3,6 +3,7 @@
 //! thread frees it and no real-time thread does.
 
 use super::Control;
+use crate::Level;
 use crate::meter::Tally;
 use crate::session::{Entry, Registration};
 use realtime::clock::thread_cpu_ns;
@@ -59,7 +60,7 @@ impl Control {
                 // It stays in the count, since it stays.
                 Ok(Err(error)) => {
                     let line = format!("{cost_bytes} bytes stay mapped: {error}");
-                    self.settings.journal.say(&line);
+                    self.settings.journal.say(Level::Error, &line);
                 }
             }
         }

@@ -50,7 +50,7 @@ impl Fixture {
         let log = self.log.clone();
         let options = Options {
             socket: Some(self.socket.clone()),
-            log: Arc::new(move |line| log.lock().unwrap().push(line.into())),
+            log: Arc::new(move |_, line| log.lock().unwrap().push(line.into())),
             gpu_host: Some(gpu_host()),
             ..Options::default()
         };
