@@ -19,7 +19,9 @@
 mod as_page;
 mod as_text;
 mod chart;
+mod label;
 mod sheet;
+mod spoken;
 
 use crate::Error;
 use serde::{Serialize, Serializer};
@@ -83,7 +85,7 @@ pub struct Section {
     pub commands: Vec<String>,
 }
 
-/// A drawing as SVG, whose texts are escaped.
+/// A drawing as SVG, with what belongs to it. Its texts are escaped, and it has an accessible name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Picture {
     /// Its heading.

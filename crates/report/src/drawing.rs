@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::theme::Ink;
+use minijinja::HtmlEscape;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -17,12 +18,13 @@ pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Result of drawing something.
 pub type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// A drawing in a string; sizes in pixels of the page. Errors name the `plot`.
+/// A drawing in a string; sizes in pixels of the page. `name` is what a reader of the screen says:
+/// the quantity and its key values. Errors have it, too.
 ///
 /// # Errors
 /// [`Error::Plot`].
 pub fn draw(
-    plot: &str,
+    name: &str,
     (width, height): (i32, i32),
     content: impl FnOnce(&Area<'_>) -> Drawn,
 ) -> Result<String, Error> {
@@ -32,9 +34,15 @@ pub fn draw(
     let drawn = content(&area).and_then(|()| area.present());
     drop(area);
     match drawn {
-        Ok(()) => Ok(svg),
-        Err(error) => Err(Error::Plot { plot: plot.to_owned(), message: error.to_string() }),
+        Ok(()) => Ok(named(&svg, name)),
+        Err(error) => Err(Error::Plot { plot: name.to_owned(), message: error.to_string() }),
     }
+}
+
+/// The drawing with an accessible name. What is in it is not read out.
+fn named(svg: &str, name: &str) -> String {
+    let name = format!(" role=\"img\" aria-label=\"{}\">", HtmlEscape(name));
+    svg.replacen('>', &name, 1)
 }
 
 /// An axis, linear or logarithmic, from values to pixels of the drawing.
@@ -47,6 +55,8 @@ pub struct Axis {
     pub high: f64,
     left: f64,
     right: f64,
+    /// The pixel of zero, which a logarithm does not have.
+    zero: Option<i32>,
 }
 
 impl Axis {
@@ -65,12 +75,36 @@ impl Axis {
     pub fn linear(low: f64, high: f64, (left, right): (i32, i32)) -> Self {
         let wide = low.is_finite() && high.is_finite() && high > low;
         let (low, high) = if wide { (low, high) } else { (0.0, 1.0) };
-        Self { log: false, low, high, left: f64::from(left * FINE), right: f64::from(right * FINE) }
+        Self {
+            log: false,
+            low,
+            high,
+            left: f64::from(left * FINE),
+            right: f64::from(right * FINE),
+            zero: None,
+        }
     }
 
     fn between((low, high): (f64, f64), log: bool, (left, right): (i32, i32)) -> Self {
         let (low, high) = if log { (low * 0.85, high * 1.18) } else { (0.0, high * 1.06) };
-        Self { log, low, high, left: f64::from(left * FINE), right: f64::from(right * FINE) }
+        Self {
+            log,
+            low,
+            high,
+            left: f64::from(left * FINE),
+            right: f64::from(right * FINE),
+            zero: None,
+        }
+    }
+
+    /// The same with a pixel of the page for zero, beside a logarithmic axis.
+    pub fn with_zero(self, pixel: i32) -> Self {
+        Self { zero: Some(pixel * FINE), ..self }
+    }
+
+    /// The pixel of zero beside a logarithmic axis.
+    pub fn zero(&self) -> Option<i32> {
+        self.zero
     }
 
     fn scale(&self, value: f64) -> f64 {
@@ -79,32 +113,44 @@ impl Axis {
 
     /// The pixel of a value, kept inside the axis.
     pub fn at(&self, value: f64) -> i32 {
+        if let Some(zero) = self.zero.filter(|_| value <= 0.0) {
+            return zero;
+        }
         let (low, high) = (self.scale(self.low), self.scale(self.high));
         let share = ((self.scale(value) - low) / (high - low)).clamp(0.0, 1.0);
         (self.left + share * (self.right - self.left)).round() as i32
     }
 
-    /// Round values (1, 2 or 5 times a power of ten), far enough apart for their labels.
+    /// Round values (1, 2 or 5 times a power of ten), far enough apart for their labels. A
+    /// logarithmic axis with less than three of them has evenly spaced ones.
     pub fn ticks(&self) -> Vec<f64> {
-        let mut ticks: Vec<f64> = if self.log {
-            let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
-            decades.flat_map(|d| [1.0, 2.0, 5.0].map(|m| m * 10_f64.powi(d))).collect()
-        } else {
-            let rough = (self.high - self.low) / 8.0;
-            let power = 10_f64.powf(rough.log10().floor());
-            let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough);
-            let step = step.unwrap_or(10.0 * power);
-            let first = (self.low / step).ceil();
-            (0..=10).map(|i| (first + f64::from(i)) * step).collect()
-        };
-        ticks.retain(|tick| (self.low..=self.high).contains(tick));
-        if self.log && ticks.len() > 9 {
-            ticks.retain(|tick| {
-                let decade = tick / 10_f64.powf(tick.log10().floor());
-                (decade - 1.0).abs() < 1e-6
-            });
+        let mut ticks = if self.log { self.decades() } else { Vec::new() };
+        if ticks.len() < 3 {
+            ticks = self.even();
         }
+        ticks.retain(|tick| (self.low..=self.high).contains(tick));
         ticks
+    }
+
+    /// 1, 2 and 5 times the powers of ten between the ends; the powers alone where there are many.
+    fn decades(&self) -> Vec<f64> {
+        let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
+        let ticks =
+            decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|m| (m, m * 10_f64.powi(decade))));
+        let inside = ticks.filter(|(_, tick)| (self.low..=self.high).contains(tick));
+        let ticks: Vec<(f64, f64)> = inside.collect();
+        let few = ticks.len() <= 9;
+        ticks.into_iter().filter(|(m, _)| few || *m == 1.0).map(|(_, tick)| tick).collect()
+    }
+
+    /// Multiples of a round step.
+    fn even(&self) -> Vec<f64> {
+        let rough = (self.high - self.low) / if self.log { 5.0 } else { 8.0 };
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough);
+        let step = step.unwrap_or(10.0 * power);
+        let first = (self.low / step).ceil();
+        (0..=10).map(|i| (first + f64::from(i)) * step).collect()
     }
 }
 
@@ -165,7 +211,13 @@ mod tests {
         assert_eq!(log.ticks(), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
         assert_eq!(Axis::new(0.001, 1e4, (0, 100)).ticks().len(), 8);
         let narrow = Axis::logarithmic(40.0, 95.0, (0, 100));
-        assert!(narrow.log && narrow.ticks() == [50.0, 100.0]);
+        assert!(narrow.log && narrow.ticks() == [40.0, 60.0, 80.0, 100.0]);
+    }
+
+    #[test]
+    fn drawing_has_a_name_that_is_escaped() {
+        let svg = draw("\"a\" < b", (10, 10), |_| Ok(())).unwrap();
+        assert!(svg.contains("role=\"img\" aria-label=\"&quot;a&quot; &lt; b\">"), "{svg}");
     }
 
     #[test]

@@ -59,3 +59,7 @@ pub mod theme;
 pub mod transport;
 
 pub use error::Error;
+
+#[cfg(test)]
+#[path = "../tests/whole/mod.rs"]
+mod whole;

@@ -1,8 +1,9 @@
-//! Pages that need nothing else: no network, no script, no fonts of their own.
+//! Pages that need nothing else: no network, no fonts of their own, and no script but for what moves.
 //!
 //! A page is a template beside the module that fills it. It extends `page.html`, which is beside
-//! this file: the head with `style.css`, the title, what the results are qualified by (`marks`:
-//! texts, or `text` and what it is `of`), and blocks for the rest. The engine escapes everything
+//! this file: the head with `style.css`, the title, notes on the validity of the results (`marks`:
+//! texts, or `text` and the subject `of` it), and blocks for the rest. `parts.html` has the table that
+//! all pages use. The engine escapes everything
 //! that goes into a page; only the style and the plots, whose text the drawing library escapes, are
 //! marked as safe.
 
@@ -26,6 +27,7 @@ pub fn render(name: &'static str, source: &str, content: Value) -> Result<String
     environment.set_syntax(syntax.map_err(wrong)?);
     environment.add_template(STYLE, include_str!("style.css")).map_err(wrong)?;
     environment.add_template("page.html", include_str!("page.html")).map_err(wrong)?;
+    environment.add_template("parts.html", include_str!("parts.html")).map_err(wrong)?;
     environment.add_template(name, source).map_err(wrong)?;
     let colours: Vec<Value> = inks()
         .iter()

@@ -33,23 +33,26 @@ pub const LIMIT: Ink = Ink { name: "limit", light: "#B3261E", dark: "#FF8A80" };
 /// The guaranteed response time.
 pub const BOUND: Ink = Ink { name: "bound", light: "#39424D", dark: "#C9D1DA" };
 
-/// Blue, vermilion and green of Okabe and Ito, adjusted for contrast on paper and on black;
-/// told apart with every common kind of colour blindness. The first is for what a page is about.
+/// Blue, vermilion and green of Okabe and Ito, told apart with every common kind of colour
+/// blindness, and adjusted so that text of these colours is legible on paper and on bands, and text
+/// of the paper's colour on them. The first is for what a page is about.
 pub const SERIES: [Ink; 8] = [
     Ink { name: "series-0", light: "#0067B1", dark: "#5AB0F2" },
-    Ink { name: "series-1", light: "#D55E00", dark: "#FF9150" },
-    Ink { name: "series-2", light: "#00875F", dark: "#3CCB9B" },
-    Ink { name: "series-3", light: "#B5568D", dark: "#E79AC4" },
-    Ink { name: "series-4", light: "#8A6D00", dark: "#E3C64B" },
-    Ink { name: "series-5", light: "#6E7781", dark: "#AEB7C1" },
+    Ink { name: "series-1", light: "#BA5000", dark: "#FF9150" },
+    Ink { name: "series-2", light: "#007F59", dark: "#3CCB9B" },
+    Ink { name: "series-3", light: "#AF4F87", dark: "#E79AC4" },
+    Ink { name: "series-4", light: "#856900", dark: "#E3C64B" },
+    Ink { name: "series-5", light: "#69727C", dark: "#AEB7C1" },
     Ink { name: "series-6", light: "#4F43B5", dark: "#A99FFF" },
     Ink { name: "series-7", light: "#7A3F1D", dark: "#D19A75" },
 ];
 
-/// The colour of a series by its place: the last two of ten are grey.
+/// Number of colours of series.
+pub const COLOURS: usize = SERIES.len() + 2;
+
+/// The colour of a series by its place: the last two are grey.
 pub fn series(place: usize) -> Ink {
-    let places = SERIES.len() + 2;
-    SERIES.into_iter().chain([BOUND, MUTED]).nth(place % places).unwrap_or(TEXT)
+    SERIES.into_iter().chain([BOUND, MUTED]).nth(place % COLOURS).unwrap_or(TEXT)
 }
 
 /// Every colour of a page.
@@ -71,6 +74,39 @@ impl Ink {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    /// The contrast of WCAG 2, from 1 to 21.
+    fn contrast(one: &str, other: &str) -> f64 {
+        let light = |colour: &str| {
+            let part = |at: usize| {
+                let share = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+                if share <= 0.03928 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) + 0.05
+        };
+        let (one, other) = (light(one), light(other));
+        one.max(other) / one.min(other)
+    }
+
+    #[test]
+    fn text_of_every_colour_is_legible_in_both_schemes() {
+        assert_eq!(contrast("#FFFFFF", "#000000").round(), 21.0);
+        let inks = inks()
+            .into_iter()
+            .filter(|ink| ![GRID, BAND, PAPER].map(|it| it.name).contains(&ink.name));
+        for ink in inks {
+            for ground in [PAPER, BAND] {
+                let [light, dark] = [(ink.light, ground.light), (ink.dark, ground.dark)]
+                    .map(|(ink, ground)| contrast(ink, ground));
+                assert!(
+                    light >= 4.5 && dark >= 4.5,
+                    "{} on {}: {light:.2}, {dark:.2}",
+                    ink.name,
+                    ground.name
+                );
+            }
+        }
+    }
 
     #[test]
     fn every_light_colour_stands_for_one_role() {

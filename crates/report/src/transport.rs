@@ -280,7 +280,7 @@ fn bars(run: &TransportRun, size: u64) -> Chart {
     let limit = |(name, at): (&str, f64)| Limit { name: name.to_owned(), at, class: Class::Bad };
     let title = format!("Input of {}", bytes(size));
     let limits = ["PAAM, best", "PAAM, worst"].into_iter().zip(PAAM_US).map(limit);
-    let chart = Chart::new(title, ("request", "microseconds"), Shape::Stacked, series);
+    let chart = Chart::new(title, ("request", "time, us"), Shape::Stacked, series);
     Chart { limits: limits.collect(), ..chart }
 }
 
@@ -334,6 +334,7 @@ mod tests {
         let empty = Cell { way: "hosts".into(), bytes: 4096, unanswered: 3, ..Cell::default() };
         let run = TransportRun { cells: vec![full, empty], ..TransportRun::default() };
         let page = document(&run).html().unwrap();
+        crate::whole::check(&page);
         let text = document(&run).text(130, false);
         for words in ["shared memory", "DDS, two hosts", "4 KiB", "198", "391", "unexplained"] {
             assert!(page.contains(words), "{words}");

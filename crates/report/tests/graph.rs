@@ -1,5 +1,7 @@
 //! The result of a graph: words, table, JSON and page of a run that is made up.
 
+mod whole;
+
 use report::document::WIDTH;
 use report::graph::{
     self, CallbackResult, CycleResult, GraphRun, MethodRun, PathInfo, PathResult, Reported, Times,
@@ -64,7 +66,9 @@ fn conclusion(run: &GraphRun) -> String {
 }
 
 fn page(run: &GraphRun) -> String {
-    graph::document(run).html().unwrap()
+    let page = graph::document(run).html().unwrap();
+    whole::check(&page);
+    page
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod late_findings;
 #[path = "../../observe/late/tests/tape/mod.rs"]
 mod late_tape;
+mod whole;
 
 use ::late::Group;
 use late_findings::{findings, text};
@@ -116,6 +117,7 @@ fn deadlock_is_the_first_thing_that_is_said() {
     assert_eq!((&first["lock"], &first["at_ns"]), (&"M2".into(), &10_000_000.into()));
     assert_eq!(first["holders"][0]["waits"], 1);
     let page = late::html(&findings, None).unwrap();
+    whole::check(&page);
     assert!(page.contains("<h2>Waits that did not end</h2>"));
     assert!(page.contains("which worker (102) has, who waits for mutex M1"));
 }
@@ -314,6 +316,7 @@ fn names_from_outside_can_neither_move_the_cursor_nor_write_a_page() {
     let text = text(&findings);
     assert!(!text.contains('\u{1b}') && text.contains("a\u{fffd}[2J&b (4711)"), "{text}");
     let page = late::html(&findings, None).unwrap();
+    whole::check(&page);
     assert!(!page.contains("<script"), "a name became a tag");
     assert!(page.contains("&lt;script&gt;x (4712)") && page.contains("saxpy&lt;float&gt;"));
 }
@@ -323,6 +326,7 @@ fn page_needs_nothing_else_and_says_what_the_text_says() {
     let trace = late_launch(["infer", "copy-3"]).trace();
     let findings = findings(&trace);
     let page = late::html(&findings, None).unwrap();
+    whole::check(&page);
     let outside = page.replace("http://www.w3.org/2000/svg", "");
     for foreign in ["http:", "https:", "src=", "@import", "url(", "<link", "<script"] {
         assert!(!outside.contains(foreign), "{foreign}");
@@ -333,7 +337,7 @@ fn page_needs_nothing_else_and_says_what_the_text_says() {
         "Priority inversion at mutex M1",
         "<span>987.0 us</span><span>98.7 %</span>",
         "M1*<small>mutex, normal, no inheritance</small><small>shared by launches and copies</small>",
-        "<title>Locks that cuLaunchKernel holds, and when</title>",
+        "aria-label=\"Locks that cuLaunchKernel holds, and when\"",
         "R1 read (read-write lock, prefers readers): from 500 ns to 3 us, held 2.5 us",
         "inside 1 other lock",
         "infer (4712)",

@@ -257,6 +257,7 @@ mod tests {
     #[test]
     fn page_has_every_figure_and_escapes_what_it_shows() {
         let page = document(&run()).html().unwrap();
+        crate::whole::check(&page);
         for title in
             ["Slowdown with the most hogs", "sad over the number of hogs", "Slowdown by budget"]
         {

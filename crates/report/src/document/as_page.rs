@@ -1,6 +1,6 @@
 //! A document as a page. The template is `document.html`, beside this file.
 
-use super::{Cell, Chart, Class, Document, Row, Section, Table, chart};
+use super::{Cell, Chart, Class, Document, Line, Row, Section, Table, chart};
 use crate::Error;
 use crate::page::render;
 use crate::theme::series;
@@ -43,26 +43,37 @@ fn section(section: &Section) -> Result<Value, Error> {
     })
 }
 
+/// A chart with its legend; a sentence instead of the chart if all of its values are zero.
 fn figure(one: &Chart) -> Result<Option<Value>, Error> {
-    let Some(svg) = chart::svg(one)? else { return Ok(None) };
+    let svg = chart::svg(one)?.map(Value::from_safe_string);
+    if svg.is_none() && !chart::is_zero(one) {
+        return Ok(None);
+    }
     let keys: Vec<Value> = (chart::drawn(one).iter())
         .filter(|(series, _)| !series.name.is_empty())
-        .map(|(series, ink)| context! { name => series.name.as_str(), ink => ink.name })
+        .map(|(series, look)| {
+            let line = match look.line {
+                Line::Solid | Line::Wide => "",
+                Line::Dashed => "dashed",
+                Line::Dotted => "dotted",
+            };
+            context! { name => series.name.as_str(), ink => look.ink.name, line }
+        })
         .collect();
     Ok(Some(context! {
         title => one.title.as_str(),
-        x => one.x.as_str(),
-        y => one.y.as_str(),
         wide => chart::is_wide(one),
         keys,
-        svg => Value::from_safe_string(svg),
+        svg,
+        says => format!("{}: 0 for all samples.", one.x),
     }))
 }
 
 fn table(table: &Table) -> Value {
     let shown = table.shown();
     let column = |at: &usize| {
-        context! { name => table.head[*at].as_str(), left => table.is_left(*at) }
+        let (name, left) = (table.head[*at].as_str(), table.is_left(*at));
+        context! { name, left, tag => if name.is_empty() { "td" } else { "th scope=\"col\"" } }
     };
     // Rows with the same name stand together, and say it once.
     let groups: Vec<&[Row]> = table.rows.chunk_by(|a, b| a.name() == b.name()).collect();
@@ -72,7 +83,12 @@ fn table(table: &Table) -> Value {
     let row = |(place, row): (usize, &Row)| {
         let cells = shown.iter().filter_map(|at| {
             let again = *at == 0 && place > 0 && grouped;
-            Some(cell(if again { &none } else { row.cells.get(*at)? }, table.is_left(*at)))
+            let (of, left) = (row.cells.get(*at)?, table.is_left(*at));
+            Some(match *at {
+                0 if again || of.text.is_empty() => cell(&none, "td", "name left"),
+                0 => cell(of, "th scope=\"row\"", "name left"),
+                _ => cell(of, "td", if left { "left" } else { "" }),
+            })
         });
         context! { cells => cells.collect::<Vec<Value>>(), remark => row.remark.as_str() }
     };
@@ -82,22 +98,19 @@ fn table(table: &Table) -> Value {
     context! { title => table.title.as_str(), head, groups }
 }
 
-fn cell(cell: &Cell, left: bool) -> Value {
-    let class = match cell.class {
+/// A cell as an element with a tag, whose class has its look.
+fn cell(cell: &Cell, tag: &str, class: &str) -> Value {
+    let look = match cell.class {
         Class::Plain | Class::Series(_) => "",
         Class::Good => "zero",
         Class::Warn => "warn",
         Class::Bad => "bad",
         Class::Faint => "none",
     };
-    let class = match (left, class) {
-        (true, "") => "left".to_owned(),
-        (true, class) => format!("left {class}"),
-        (false, class) => class.to_owned(),
-    };
     let ink = match cell.class {
         Class::Series(place) => Some(series(place).name),
         _ => None,
     };
-    context! { text => cell.text.as_str(), class, ink }
+    let class = format!("{class} {look}");
+    context! { text => cell.text.as_str(), tag, class => class.trim(), ink }
 }

@@ -1,10 +1,12 @@
 //! The charts of a page, as SVG.
 
+use super::label::{Place, above, apart, clear_of};
+use super::spoken;
 use super::{Chart, Class, Limit, Line, Series, Shape};
 use crate::Error;
 use crate::drawing::{Area, Axis, Drawn, FINE, dashed, draw, line, text};
 use crate::number::{digits, plain};
-use crate::theme::{BOUND, GRID, Ink, LIMIT, MUTED, PAPER, series as ink_of};
+use crate::theme::{BOUND, COLOURS, GRID, Ink, LIMIT, MUTED, PAPER, series as ink_of};
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -19,22 +21,38 @@ const MARGIN: i32 = 18;
 const WIDTHS: (i32, i32) = (520, 1080);
 /// Bars from which on a chart takes a row by itself.
 const MANY_BARS: usize = 14;
-/// Rows of limits' names above a chart.
-const ROW: i32 = 14;
+/// Rows of limits' names above a chart, the size of their letters, and the width of one.
+const ROW: i32 = 16;
+const LETTERS: i32 = 12;
+const LETTER: i32 = 7;
 /// A bar that is wider has its number above it, in drawn pixels.
 const NUMBERED: f64 = 40.0;
 /// Most letters of the name of a place.
 const MAX_NAME: usize = 26;
+/// Width that values of zero take on a logarithmic axis, left of it.
+const ZEROS: i32 = 40;
 /// Most points along x that are labelled one by one.
 const MAX_LABELLED: usize = 15;
 
-/// A series that is drawn, with its colour.
-pub(super) type Inked<'a> = (&'a Series, Ink);
+/// A series that is drawn, with its look.
+pub(super) type Inked<'a> = (&'a Series, Look);
 
-/// The series that have a point, with their colours.
+/// Colour and line of a series.
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    pub(super) ink: Ink,
+    pub(super) line: Line,
+}
+
+/// The series that have a point, with their looks: where the colours come again, lines are dashed.
 pub(super) fn drawn(chart: &Chart) -> Vec<Inked<'_>> {
     let series = chart.series.iter().enumerate().filter(|(_, one)| !one.points.is_empty());
-    series.map(|(place, one)| (one, ink_of(one.ink.unwrap_or(place)))).collect()
+    let look = |place: usize, one: &Series| {
+        let again = one.ink.is_none() && place >= COLOURS && one.line == Line::Solid;
+        let line = if again { Line::Dashed } else { one.line };
+        Look { ink: ink_of(one.ink.unwrap_or(place)), line }
+    };
+    series.map(|(place, one)| (one, look(place, one))).collect()
 }
 
 /// Returns true if the chart takes a row of the page by itself.
@@ -46,16 +64,24 @@ pub(super) fn is_wide(chart: &Chart) -> bool {
     }
 }
 
-/// A chart; none if nothing is in it.
+/// Returns true if the chart is about the distribution of samples that are all zero.
+pub(super) fn is_zero(chart: &Chart) -> bool {
+    let mut samples = drawn(chart).into_iter().flat_map(|(one, _)| &one.points).peekable();
+    chart.shape == Shape::Distribution
+        && samples.peek().is_some()
+        && samples.all(|(x, _)| *x == 0.0)
+}
+
+/// A chart; none if nothing is in it, or nothing but zeros where a logarithm would be shown.
 pub(super) fn svg(chart: &Chart) -> Result<Option<String>, Error> {
     let series = drawn(chart);
-    if series.is_empty() {
+    if series.is_empty() || is_zero(chart) {
         return Ok(None);
     }
     drawing(chart, &series).map(Some)
 }
 
-fn places(chart: &Chart) -> &[String] {
+pub(super) fn places(chart: &Chart) -> &[String] {
     let most = chart.series.iter().max_by_key(|series| series.places.len());
     most.map_or(&[][..], |series| series.places.as_slice())
 }
@@ -67,7 +93,7 @@ fn range(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (values.filter(|value| *value > 0.0).fold(high, f64::min), high)
 }
 
-fn limits(chart: &Chart) -> impl Iterator<Item = &Limit> + Clone {
+pub(super) fn limits(chart: &Chart) -> impl Iterator<Item = &Limit> + Clone {
     chart.limits.iter().filter(|limit| limit.at.is_finite())
 }
 
@@ -79,27 +105,56 @@ fn limit_ink(limit: &Limit) -> Ink {
     }
 }
 
+/// Measures of a chart.
+struct Frame {
+    width: i32,
+    top: i32,
+    right: i32,
+    bottom: i32,
+    x: Axis,
+    y: Axis,
+}
+
+impl Frame {
+    fn of(chart: &Chart, series: &[Inked<'_>], bars: &[Bar]) -> Frame {
+        let width = if is_wide(chart) { WIDTHS.1 } else { WIDTHS.0 };
+        let upright = chart.shape == Shape::Distribution;
+        // The names of horizontal lines stand beside the chart.
+        let beside = if upright { 0 } else { limits(chart).map(name_width).max().unwrap_or(0) };
+        let right = width - MARGIN - beside;
+        let points = || series.iter().flat_map(|(one, _)| &one.points);
+        let x = along(chart, points().map(|point| point.0), (LEFT, right));
+        // Bars have numbers on them; a distribution has the names of limits above it.
+        let top = if upright { TOP - 8 + ROW * names(chart, &x, width).0 } else { TOP };
+        let bottom = top + HEIGHT;
+        let y = if upright {
+            Axis::linear(0.0, 100.0, (bottom, top))
+        } else {
+            let spread = series.iter().flat_map(|(one, _)| &one.spread);
+            let values = points().map(|point| point.1).chain(bars.iter().map(|bar| bar.high));
+            let values = values.chain(spread.flat_map(|(low, high)| [*low, *high]));
+            let (low, high) = range(values.chain(limits(chart).map(|limit| limit.at)));
+            Axis::new(if chart.log { low } else { high }, high, (bottom, top))
+        };
+        Frame { width, top, right, bottom, x, y }
+    }
+}
+
+/// The width of the name of a limit, with the space before it.
+fn name_width(limit: &Limit) -> i32 {
+    match i32::try_from(limit.name.chars().count()).unwrap_or(0) {
+        0 => 0,
+        letters => 8 + letters * LETTER,
+    }
+}
+
 fn drawing(chart: &Chart, series: &[Inked<'_>]) -> Result<String, Error> {
-    let width = if is_wide(chart) { WIDTHS.1 } else { WIDTHS.0 };
-    let distribution = chart.shape == Shape::Distribution;
-    let rows = if distribution { i32::try_from(chart.limits.len()).unwrap_or(0) } else { 0 };
-    let top = TOP + ROW * rows;
-    let (right, bottom) = (width - MARGIN, top + HEIGHT);
     let upright = matches!(chart.shape, Shape::Bars | Shape::Stacked);
     let bars = if upright { bars(chart, series) } else { Vec::new() };
-    let points = || series.iter().flat_map(|(one, _)| &one.points);
-    let x = along(chart, points().map(|point| point.0), (LEFT, right));
-    let y = if distribution {
-        Axis::linear(0.0, 100.0, (bottom, top))
-    } else {
-        let spread = series.iter().flat_map(|(one, _)| &one.spread);
-        let values = points().map(|point| point.1).chain(bars.iter().map(|bar| bar.high));
-        let values = values.chain(spread.flat_map(|(low, high)| [*low, *high]));
-        let (low, high) = range(values.chain(limits(chart).map(|limit| limit.at)));
-        Axis::new(if chart.log { low } else { high }, high, (bottom, top))
-    };
-    draw(&chart.title, (width, bottom + BELOW), |area| {
-        text(area, &chart.y, (0, 10 * FINE), 12, MUTED, HPos::Left)?;
+    let frame = Frame::of(chart, series, &bars);
+    let Frame { width, right, bottom, x, y, .. } = &frame;
+    draw(&spoken::name(chart), (*width, bottom + BELOW), |area| {
+        text(area, &chart.y, (2, 10 * FINE), 12, MUTED, HPos::Left)?;
         for tick in y.ticks() {
             let at = y.at(tick);
             line(area, (LEFT * FINE, at), (right * FINE, at), GRID, 2)?;
@@ -107,22 +162,19 @@ fn drawing(chart: &Chart, series: &[Inked<'_>]) -> Result<String, Error> {
         }
         let middle = ((LEFT + right) / 2 * FINE, (bottom + 42) * FINE);
         text(area, &scaled(&chart.x, x.log), middle, 12, MUTED, HPos::Center)?;
-        labels(area, chart, &x, bottom * FINE)?;
-        draw_bars(area, (&x, &y), &bars)?;
-        for (row, limit) in (0..).zip(limits(chart)) {
-            if distribution {
-                vertical_limit(area, limit, &x, (TOP + ROW * row, bottom), right)?;
-            } else {
-                let at = y.at(limit.at);
-                line(area, (LEFT * FINE, at), (right * FINE, at), limit_ink(limit), 3)?;
-                let name = (right * FINE, at - 8 * FINE);
-                text(area, &limit.name, name, 11, limit_ink(limit), HPos::Right)?;
-            }
+        labels(area, chart, x, bottom * FINE)?;
+        if chart.shape == Shape::Distribution {
+            vertical_limits(area, chart, &frame)?;
+        } else {
+            horizontal_limits(area, chart, &frame)?;
         }
+        let crossing: Vec<i32> = limits(chart).map(|limit| y.at(limit.at)).collect();
+        draw_bars(area, (x, y), &bars, &crossing)?;
         // The wide ones lie below all others, and the first on top.
         let mut curves: Vec<&Inked<'_>> = series.iter().rev().filter(|_| !upright).collect();
-        curves.sort_by_key(|(one, _)| one.line != Line::Wide);
-        curves.into_iter().try_for_each(|one| curve(area, (&x, &y), one, distribution))
+        curves.sort_by_key(|(_, look)| look.line != Line::Wide);
+        let distribution = chart.shape == Shape::Distribution;
+        curves.into_iter().try_for_each(|one| curve(area, (x, y), one, distribution))
     })
 }
 
@@ -137,8 +189,13 @@ fn along(chart: &Chart, xs: impl Iterator<Item = f64> + Clone, pixels: (i32, i32
         return Axis::linear(-0.5, places.len() as f64 - 0.5, pixels);
     }
     if chart.shape == Shape::Distribution {
+        let zeros = xs.clone().any(|x| x <= 0.0);
         let (low, high) = range(xs.chain(limits(chart).map(|limit| limit.at)));
-        return Axis::logarithmic(low.max(high / 1e5), high, pixels);
+        let (low, (left, right)) = (low.max(high / 1e5), pixels);
+        return match zeros {
+            true => Axis::logarithmic(low, high, (left + ZEROS, right)).with_zero(left + ZEROS / 4),
+            false => Axis::logarithmic(low, high, pixels),
+        };
     }
     let xs = xs.filter(|x| x.is_finite());
     let (low, high) = xs.fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x)));
@@ -151,7 +208,7 @@ fn labels(area: &Area<'_>, chart: &Chart, x: &Axis, bottom: i32) -> Drawn {
     let named = !places(chart).is_empty();
     let mut at: Vec<f64> = match chart.shape {
         _ if named => (0..places(chart).len()).map(|place| place as f64).collect(),
-        Shape::Distribution => x.ticks(),
+        Shape::Distribution => x.zero().map(|_| 0.0).into_iter().chain(x.ticks()).collect(),
         _ => chart.series.iter().flat_map(|one| &one.points).map(|point| point.0).collect(),
     };
     at.retain(|at| at.is_finite());
@@ -163,7 +220,7 @@ fn labels(area: &Area<'_>, chart: &Chart, x: &Axis, bottom: i32) -> Drawn {
     let names: Vec<String> = if named {
         places(chart).iter().map(|name| shortened(name)).collect()
     } else {
-        at.iter().map(|at| plain(*at)).collect()
+        at.iter().map(|at| if at.fract() == 0.0 { plain(*at) } else { rounded(*at) }).collect()
     };
     let letters = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     // Names that would touch stand in two rows.
@@ -178,34 +235,47 @@ fn labels(area: &Area<'_>, chart: &Chart, x: &Axis, bottom: i32) -> Drawn {
     Ok(())
 }
 
-fn vertical_limit(
-    area: &Area<'_>,
-    limit: &Limit,
-    x: &Axis,
-    (top, bottom): (i32, i32),
-    right: i32,
-) -> Drawn {
-    let (at, ink) = (x.at(limit.at), limit_ink(limit));
-    let dash = if limit.class == Class::Plain { 4 } else { 12 };
-    dashed(area, at, ((top - 2) * FINE, bottom * FINE), ink, dash)?;
-    let half = i32::try_from(limit.name.len()).unwrap_or(0) * 7 * FINE / 2;
-    let (at, side) = match at {
-        at if at + half > right * FINE => (right * FINE, HPos::Right),
-        at if at < half => (2, HPos::Left),
-        at => (at, HPos::Center),
-    };
-    text(area, &limit.name, (at, (top - 9) * FINE), 12, ink, side)
+/// Number of rows of the names of vertical limits, and the place of each name in drawn pixels.
+fn names(chart: &Chart, x: &Axis, width: i32) -> (i32, Vec<Place>) {
+    let sizes: Vec<(i32, i32)> =
+        limits(chart).map(|limit| (x.at(limit.at), name_width(limit) * FINE)).collect();
+    let places = above(&sizes, (LEFT * FINE, width * FINE));
+    (places.iter().map(|place| place.row + 1).max().unwrap_or(0), places)
+}
+
+fn vertical_limits(area: &Area<'_>, chart: &Chart, frame: &Frame) -> Drawn {
+    let (_, places) = names(chart, &frame.x, frame.width);
+    for (limit, place) in limits(chart).zip(places) {
+        let (at, ink) = (frame.x.at(limit.at), limit_ink(limit));
+        let middle = frame.top - 11 - ROW * place.row;
+        let dash = if limit.class == Class::Plain { 4 } else { 12 };
+        dashed(area, at, ((middle + 7) * FINE, frame.bottom * FINE), ink, dash)?;
+        text(area, &limit.name, (place.left, middle * FINE), LETTERS, ink, HPos::Left)?;
+    }
+    Ok(())
+}
+
+/// Lines over the width of the chart, with their names beside it.
+fn horizontal_limits(area: &Area<'_>, chart: &Chart, frame: &Frame) -> Drawn {
+    let lines: Vec<i32> = limits(chart).map(|limit| frame.y.at(limit.at)).collect();
+    let places = apart(&lines, (LETTERS + 2) * FINE, (frame.top * FINE, frame.bottom * FINE));
+    for ((limit, at), place) in limits(chart).zip(lines).zip(places) {
+        line(area, (LEFT * FINE, at), (frame.right * FINE, at), limit_ink(limit), 3)?;
+        let name = ((frame.right + 6) * FINE, place);
+        text(area, &limit.name, name, LETTERS, limit_ink(limit), HPos::Left)?;
+    }
+    Ok(())
 }
 
 fn curve(
     area: &Area<'_>,
     (x, y): (&Axis, &Axis),
-    (series, ink): &Inked<'_>,
+    (series, Look { ink, line }): &Inked<'_>,
     distribution: bool,
 ) -> Drawn {
     let points: Vec<(i32, i32)> =
         series.points.iter().map(|(right, up)| (x.at(*right), y.at(*up))).collect();
-    let (width, radius) = if series.line == Line::Wide { (14, 11) } else { (5, 7) };
+    let (width, radius) = if *line == Line::Wide { (14, 11) } else { (5, 7) };
     let style = ink.rgb().stroke_width(width);
     if distribution {
         area.draw(&PathElement::new(steps(&points, y.at(0.0)), style))?;
@@ -215,14 +285,14 @@ fn curve(
     for (at, (low, high)) in points.iter().zip(&series.spread) {
         whisker(area, at.0, (y.at(*low), y.at(*high)), *ink)?;
     }
-    match series.line {
+    match line {
         Line::Solid | Line::Wide => area.draw(&PathElement::new(points.clone(), style))?,
         Line::Dashed => area.draw(&DashedPathElement::new(points.clone(), 14, 12, style))?,
         Line::Dotted => area.draw(&DashedPathElement::new(points.clone(), 4, 9, style))?,
     }
     for at in points {
         area.draw(&Circle::new(at, radius, ink.rgb().filled()))?;
-        if matches!(series.line, Line::Dashed | Line::Dotted) {
+        if matches!(line, Line::Dashed | Line::Dotted) {
             area.draw(&Circle::new(at, radius - 3, PAPER.rgb().filled()))?;
         }
     }
@@ -259,7 +329,7 @@ struct Bar {
 fn bars(chart: &Chart, series: &[Inked<'_>]) -> Vec<Bar> {
     let mut ends = vec![0.0; places(chart).len()];
     let mut bars = Vec::new();
-    for (row, (one, ink)) in series.iter().enumerate() {
+    for (row, (one, Look { ink, .. })) in series.iter().enumerate() {
         for (index, &(place, up)) in one.points.iter().enumerate() {
             let (spread, mut bar) = (one.spread.get(index).copied(), (row, 0.0, up, true));
             if let (Shape::Stacked, Some(end)) = (chart.shape, ends.get_mut(place as usize)) {
@@ -273,7 +343,8 @@ fn bars(chart: &Chart, series: &[Inked<'_>]) -> Vec<Bar> {
     bars
 }
 
-fn draw_bars(area: &Area<'_>, (x, y): (&Axis, &Axis), bars: &[Bar]) -> Drawn {
+/// Draws bars, and their numbers where no limit crosses them.
+fn draw_bars(area: &Area<'_>, (x, y): (&Axis, &Axis), bars: &[Bar], limits: &[i32]) -> Drawn {
     let lanes = bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(1) as f64;
     let slot = f64::from(x.at(0.5) - x.at(-0.5));
     let wide = (slot * 0.76 / lanes).min(f64::from(70 * FINE));
@@ -291,10 +362,17 @@ fn draw_bars(area: &Area<'_>, (x, y): (&Axis, &Axis), bars: &[Bar]) -> Drawn {
         if bar.last && wide > NUMBERED {
             let value = bar.high;
             let label = if value.fract() == 0.0 { value.to_string() } else { digits(value) };
-            text(area, &label, (middle, top - 8 * FINE), 10, MUTED, HPos::Center)?;
+            let at = clear_of(limits, top - 8 * FINE, 13 * FINE);
+            text(area, &label, (middle, at), 10, MUTED, HPos::Center)?;
         }
     }
     Ok(())
+}
+
+/// A number with three digits: `0.5`, `3.21`.
+fn rounded(value: f64) -> String {
+    let unit = 10_f64.powf(value.abs().log10().floor() - 2.0);
+    plain((value / unit).round() * unit)
 }
 
 fn shortened(text: &str) -> String {
@@ -322,6 +400,38 @@ mod tests {
                 assert!(svg.contains("</svg>") && !svg.contains("<a>"), "{shape:?}");
             }
         }
+    }
+
+    #[test]
+    fn zeros_have_a_place_on_a_logarithmic_axis() {
+        let chart = |samples: &[f64]| {
+            let series = [Series::distribution("waited", samples)];
+            Chart::new("Waiting", ("ms", "%"), Shape::Distribution, series)
+        };
+        let some = chart(&[0.0, 0.0, 3.0, 40.0]);
+        let xs = [0.0, 0.0, 3.0, 40.0];
+        let x = along(&some, xs.into_iter(), (LEFT, 500));
+        assert_eq!(x.at(0.0), (LEFT + ZEROS / 4) * FINE);
+        assert!(x.at(3.0) > (LEFT + ZEROS) * FINE && svg(&some).unwrap().is_some());
+        let none = chart(&[0.0; 9]);
+        assert!(is_zero(&none) && svg(&none).unwrap().is_none());
+        assert!(along(&chart(&[1.0, 2.0]), [1.0, 2.0].into_iter(), (LEFT, 500)).zero().is_none());
+    }
+
+    #[test]
+    fn no_two_series_look_the_same() {
+        let series = (0..2 * COLOURS).map(|at| Series::new(at.to_string(), [(0.0, 1.0)]));
+        let chart = Chart::new("", ("x", "y"), Shape::Lines, series);
+        let looks: Vec<(&str, Line)> =
+            drawn(&chart).iter().map(|(_, look)| (look.ink.name, look.line)).collect();
+        for (at, look) in looks.iter().enumerate() {
+            assert!(!looks[..at].contains(look), "{look:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_along_x_have_three_digits() {
+        assert_eq!([3.209524, 0.05, 1234.5].map(rounded), ["3.21", "0.05", "1230"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Several charts below one legend, as a drawing that stands alone.
 
-use super::chart::{self, Inked};
-use super::{Chart, Line};
+use super::chart::{self, Inked, Look};
+use super::{Chart, Line, spoken};
 use crate::Error;
 use crate::drawing::{Area, Drawn, FINE, draw, text};
 use crate::theme::TEXT;
@@ -34,7 +34,8 @@ pub(super) fn svg(name: &str, charts: &[Chart], columns: usize) -> Result<Option
         .map(|at| (at % columns * (wide + GAP), head + at / columns * (high + TITLE)))
         .collect();
     let bottom = places.last().map_or(head, |(_, y)| y + TITLE + high);
-    let mut sheet = draw(name, (width, bottom), |area| {
+    let spoken = panels.iter().map(|(chart, ..)| spoken::name(chart)).collect::<Vec<_>>().join(" ");
+    let mut sheet = draw(&format!("{name}: {spoken}"), (width, bottom), |area| {
         entries.iter().try_for_each(|(one, at)| entry(area, one, *at))?;
         panels.iter().zip(&places).try_for_each(|((chart, ..), (x, y))| {
             let at = (x * FINE, (y + TITLE / 2) * FINE);
@@ -78,11 +79,11 @@ fn legend(charts: &[Chart], width: i32) -> (Vec<Entry<'_>>, i32) {
     (entries, y + ROW + 8)
 }
 
-fn entry(area: &Area<'_>, (series, ink): &Inked<'_>, (x, y): (i32, i32)) -> Drawn {
+fn entry(area: &Area<'_>, (series, Look { ink, line }): &Inked<'_>, (x, y): (i32, i32)) -> Drawn {
     let (from, y) = (x * FINE, (y + ROW / 2) * FINE);
     let path = vec![(from, y), (from + LINE * FINE, y)];
     let style = ink.rgb().stroke_width(5);
-    match series.line {
+    match line {
         Line::Solid | Line::Wide => area.draw(&PathElement::new(path, style))?,
         Line::Dashed => area.draw(&DashedPathElement::new(path, 14, 12, style))?,
         Line::Dotted => area.draw(&DashedPathElement::new(path, 4, 9, style))?,

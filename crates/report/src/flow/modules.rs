@@ -145,5 +145,5 @@ fn bars(drive: &FlowDrive) -> Chart {
     let series = parts.map(|(name, ns)| {
         Series::at_places(name, named(drive).map(|(path, of)| (path, Some(ns(of) as f64 / 1e6))))
     });
-    Chart::new("Critical paths", ("ms", "path"), Shape::Stacked, series)
+    Chart::new("Critical paths", ("path", "time, ms"), Shape::Stacked, series)
 }

@@ -37,21 +37,33 @@ pub fn document(run: &GraphRun) -> Document {
     }
 }
 
-/// The distribution of samples in microseconds under each method, with a marked time.
-fn shares<'r>(
-    run: &'r GraphRun,
-    x: &str,
-    (mark, mark_us): (&str, f64),
-    samples: impl Fn(&'r MethodRun) -> Option<&'r Vec<f64>>,
-) -> Chart {
+/// The distribution of a path's latency under each method, with its period.
+fn latencies(run: &GraphRun, path: &PathInfo) -> Chart {
     let series = run.methods.iter().map(|method| {
-        let ms = samples(method).into_iter().flatten().map(|us| us / 1e3);
-        Series::distribution(&method.method, &ms.collect::<Vec<f64>>())
+        let latency_us = method.path(&path.id).map_or(&[][..], |result| &result.latency_us);
+        let ms: Vec<f64> = latency_us.iter().map(|us| us / 1e3).collect();
+        Series::distribution(&method.method, &ms)
     });
-    let title = format!("Distribution of the {x}");
-    let limits = vec![Limit { name: mark.into(), at: mark_us / 1e3, class: Class::Bad }];
-    let labels = (&*format!("{x}, ms"), "% of all");
-    Chart { limits, ..Chart::new(title, labels, Shape::Distribution, series) }
+    let name = format!("period {}", words(path.period_us));
+    let limits = vec![Limit { name, at: path.period_us / 1e3, class: Class::Bad }];
+    let labels = ("latency, ms", "% of the instances");
+    Chart {
+        limits,
+        ..Chart::new("Distribution of the latency", labels, Shape::Distribution, series)
+    }
+}
+
+/// The distribution of the distance of a node's periods from the nominal one under each method: beside
+/// the periods themselves it could not be seen.
+fn jitter(run: &GraphRun, id: &str, nominal_us: f64) -> Chart {
+    let series = run.methods.iter().map(|method| {
+        let period_us = method.cycle(id).map_or(&[][..], |result| &result.period_us);
+        let distance: Vec<f64> = period_us.iter().map(|us| (us - nominal_us).abs()).collect();
+        Series::distribution(&method.method, &distance)
+    });
+    let title = format!("Distance of the period from {}", words(nominal_us));
+    let labels = ("distance from the nominal period, us", "% of the periods");
+    Chart::new(title, labels, Shape::Distribution, series)
 }
 
 fn summary_cells(summary: Option<Summary>) -> [Cell; 4] {
@@ -83,14 +95,10 @@ fn path_section(run: &GraphRun, path: &PathInfo) -> Section {
     let head =
         "method|instances|min|p50|p99|max|bound|over it|dropped|most|reported max".split('|');
     let no_bound = path.no_bound.iter().map(|reason| format!(" No bound: {reason}."));
-    let mark = ("period", path.period_us);
-    let latencies = shares(run, "latency", mark, |method| {
-        method.path(&path.id).map(|result| &result.latency_us)
-    });
     let title = format!("Path {}: {} to {}", path.id, path.roots.join(" and "), path.sink);
     let no_bound: String = no_bound.collect();
     let about = format!("Latency in ms. Nodes: {}.{no_bound}", path.nodes.join(", "));
-    Section::new(title, about).charts([latencies]).table(Table::new("", head, rows))
+    Section::new(title, about).charts([latencies(run, path)]).table(Table::new("", head, rows))
 }
 
 fn cycle_section(run: &GraphRun, id: &str, nominal_us: f64) -> Section {
@@ -109,13 +117,10 @@ fn cycle_section(run: &GraphRun, id: &str, nominal_us: f64) -> Section {
         ]
     });
     let head = "method|periods|min|p50|p99|max|farthest from nominal".split('|');
-    let periods = shares(run, "period", ("nominal", nominal_us), |method| {
-        method.cycle(id).map(|result| &result.period_us)
-    });
     let nominal = words(nominal_us);
     let about = format!("From one start of its callback to the next in ms, nominally {nominal}.");
     let section = Section::new(format!("Period of {id}"), about);
-    section.charts([periods]).table(Table::new("", head, rows))
+    section.charts([jitter(run, id, nominal_us)]).table(Table::new("", head, rows))
 }
 
 fn callback_section(method: &MethodRun) -> Section {

@@ -211,8 +211,11 @@ fn distributions(findings: &Findings<'_>) -> Result<Vec<Value>, Error> {
     let main = listed.into_iter().filter(|kind| kind.group != Group::Other && kind.count >= ENOUGH);
     let mut panels = Vec::new();
     for kind in main.take(PLOTS) {
-        let curves = [(&kind.duration, SERIES[0]), (&kind.lock_wait, SERIES[1])];
-        let curves = curves.map(|(of, ink)| Curve { of, whole: kind.count, ink });
+        let curves = [
+            ("calls", &kind.duration, SERIES[0]),
+            ("waiting for locks", &kind.lock_wait, SERIES[1]),
+        ];
+        let curves = curves.map(|(name, of, ink)| Curve { name, of, whole: kind.count, ink });
         let name = kind_name(kind);
         let svg = panel(&name, &curves)?.map(Value::from_safe_string);
         panels.extend(svg.map(|svg| context! { name, svg, group => plural(kind.group) }));
@@ -273,8 +276,8 @@ fn lock_plots(findings: &Findings<'_>) -> Result<Vec<Value>, Error> {
     let mut panels = Vec::new();
     for (place, lock) in waited.into_iter().take(PLOTS) {
         for (mode, of) in [("for readers", &lock.readers), ("", &lock.others)] {
-            let curves = [(&of.hold, SERIES[2]), (&of.wait, SERIES[1])];
-            let curves = curves.map(|(of, ink)| Curve { of, whole: 0, ink });
+            let curves = [("held", &of.hold, SERIES[2]), ("waited for", &of.wait, SERIES[1])];
+            let curves = curves.map(|(name, of, ink)| Curve { name, of, whole: 0, ink });
             let name = format!("{} {mode}", findings.lock(place));
             let svg = panel(&name, &curves)?.map(Value::from_safe_string);
             panels.extend(svg.map(|svg| context! { name => name.trim(), svg }));

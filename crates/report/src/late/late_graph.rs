@@ -67,13 +67,10 @@ impl Findings<'_> {
             None => "(how many locks is unknown: only contended ones were recorded)".to_owned(),
         };
         let waited = match sequence.waited_ns {
-            0 => "none".to_owned(),
-            waited => percent(waited, sequence.launching_ns),
+            0 => "They do not wait for locks.".to_owned(),
+            waited => format!("Mean wait for locks: {}.", time(waited)),
         };
-        format!(
-            "They take {} {locks} each time, {waited} of it waiting for locks.",
-            time(sequence.launching_ns)
-        )
+        format!("They take {} {locks} each time (median). {waited}", time(sequence.launching_ns))
     }
 
     fn obstacles(&self, sequence: &Sequence) -> String {
@@ -222,7 +219,7 @@ pub(super) fn table(findings: &Findings<'_>) -> Shown {
             work => work(sequence),
             kernels => row.kernels,
             time => time(sequence.launching_ns),
-            waiting => percent(sequence.waited_ns, sequence.launching_ns),
+            waiting => time(sequence.waited_ns),
             locks => findings.locks_of(sequence).map(|locks| format!("{locks:.0}")),
             graph => time(sequence.graph.duration_ns),
             cost => cost(&sequence.graph),

@@ -19,6 +19,7 @@ const BOTTOM: i32 = 204;
 
 /// One line of a plot.
 pub(super) struct Curve<'d> {
+    pub(super) name: &'static str,
     pub(super) of: &'d Distribution,
     /// Number of calls that the shares are of, which may be more than the distribution has: most
     /// calls do not wait at all.
@@ -37,11 +38,20 @@ pub(super) fn panel(title: &str, curves: &[Curve<'_>]) -> Result<Option<String>,
     let (low, high) = (low.max(1) as f64, (high as f64).max(low.max(1) as f64 * 12.0));
     let axis = Axis::new(low, high, (LEFT, RIGHT));
     let shares = Shares { least: 0.7 / most as f64 };
-    let svg = draw(title, (WIDTH, HEIGHT), |area| {
+    let svg = draw(&name(title, &curves), (WIDTH, HEIGHT), |area| {
         frame(area, &axis, &shares)?;
         curves.iter().try_for_each(|curve| curve.draw(area, &axis, &shares))
     })?;
     Ok(Some(svg))
+}
+
+/// The accessible name: the quantity, and the key values of each curve.
+fn name(title: &str, curves: &[&Curve<'_>]) -> String {
+    let curves = curves.iter().map(|Curve { name, of, .. }| {
+        format!("{name} median {}, largest {}", time(of.p50), time(of.max))
+    });
+    let curves = curves.collect::<Vec<_>>().join("; ");
+    format!("{title}: share that took longer than a given time. {curves}.")
 }
 
 /// The vertical axis: from everything down to less than one of all.
@@ -137,7 +147,8 @@ mod tests {
         let of = distribution();
         let axis = Axis::new(800.0, 4e6, (LEFT, RIGHT));
         let shares = Shares { least: 0.7e-3 };
-        let steps = Curve { of: &of, whole: 1_000, ink: SERIES[0] }.steps(&axis, &shares);
+        let steps =
+            Curve { name: "held", of: &of, whole: 1_000, ink: SERIES[0] }.steps(&axis, &shares);
         assert_eq!(steps.last(), Some(&(axis.at(4e6), BOTTOM * FINE)));
         assert!(steps.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1));
         assert_eq!(steps[0], (axis.at(800.0), TOP * FINE));
@@ -148,7 +159,7 @@ mod tests {
         let of = distribution();
         let axis = Axis::new(800.0, 4e6, (LEFT, RIGHT));
         let shares = Shares { least: 0.7e-5 };
-        let curve = Curve { of: &of, whole: 100_000, ink: SERIES[0] };
+        let curve = Curve { name: "held", of: &of, whole: 100_000, ink: SERIES[0] };
         assert_eq!(curve.steps(&axis, &shares)[0].1, shares.at(0.01));
     }
 
@@ -164,8 +175,16 @@ mod tests {
     #[test]
     fn nothing_makes_no_plot() {
         let of = Distribution::default();
-        assert!(panel("x", &[Curve { of: &of, whole: 0, ink: SERIES[0] }]).unwrap().is_none());
+        assert!(
+            panel("x", &[Curve { name: "held", of: &of, whole: 0, ink: SERIES[0] }])
+                .unwrap()
+                .is_none()
+        );
         let one = Distribution { count: 1, buckets: vec![(0, 1)], ..Distribution::default() };
-        assert!(panel("x", &[Curve { of: &one, whole: 1, ink: SERIES[0] }]).unwrap().is_some());
+        assert!(
+            panel("x", &[Curve { name: "held", of: &one, whole: 1, ink: SERIES[0] }])
+                .unwrap()
+                .is_some()
+        );
     }
 }

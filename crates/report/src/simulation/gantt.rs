@@ -7,7 +7,8 @@
 //! in use, pale while a request waits there.
 
 use crate::analysis::Names;
-use crate::number::time;
+use crate::number::{counted, time};
+use crate::theme::{BAND, COLOURS, GRID, Ink, LIMIT, MUTED, PAPER, TEXT, series};
 use crate::{Error, page};
 use analysis::System;
 use analysis::simulate::{Doing, Interval, Job, Request, Resource, Trace};
@@ -28,8 +29,6 @@ const ROW: f64 = 22.0;
 const CHAIN_ROW: f64 = 34.0;
 /// Space above the first row of a group.
 const GAP: f64 = 26.0;
-/// Number of colours in the template.
-const COLOURS: usize = 10;
 /// About the width of a letter on a block, and the most letters of a label at the left.
 const LETTER: f64 = 6.1;
 const MAX_LABEL: usize = 19;
@@ -296,12 +295,38 @@ impl<'g, 't> Drawing<'g, 't> {
         }
     }
 
+    /// The accessible name: the time that is shown, and the jobs of each chain in it.
+    fn name(&self) -> String {
+        let Gantt { names, system, trace, from_ns, to_ns } = *self.gantt;
+        let chain = |(chain, name): (usize, &String)| {
+            let jobs = trace.jobs.iter().filter(|job| job.chain == chain);
+            let jobs = jobs.filter(|job| self.gantt.shows(job.released_ns, job.end_ns));
+            let deadline_ns = system.chains[chain].deadline_ns;
+            let (all, late) = jobs.fold((0, 0), |(all, late), job| {
+                (all + 1, late + u64::from(job.end_ns > job.nominal_ns.saturating_add(deadline_ns)))
+            });
+            format!("{name} {}, {late} late", counted(all, "job", "jobs"))
+        };
+        let chains: Vec<String> = names.chains.iter().enumerate().map(chain).collect();
+        let (from, to) = (instant(from_ns), instant(to_ns));
+        format!(
+            "Schedule of chains, cores and accelerators from {from} to {to}: {}.",
+            chains.join("; ")
+        )
+    }
+
     fn content(self) -> Value {
         let (unit, factor, ticks) = ticks(self.gantt.from_ns, self.gantt.to_ns);
         let ticks = ticks
             .into_iter()
             .map(|ns| context! { x => self.gantt.x(ns), label => decimal(ns, factor) });
+        let colours =
+            |ink: Ink| context! { name => ink.name, light => ink.light, dark => ink.dark };
+        let inks = [TEXT, MUTED, GRID, BAND, PAPER, LIMIT].map(colours);
         context! {
+            name => self.name(),
+            inks => inks.to_vec(),
+            series => (0..COLOURS).map(|place| colours(series(place))).collect::<Vec<_>>(),
             rows => Value::from(Serde(&self.rows)),
             blocks => Value::from(Serde(&self.blocks)),
             arrows => Value::from(Serde(&self.arrows)),
