@@ -2,16 +2,18 @@
 //!
 //! The browser is a Chromium on the path, without a window. Without one its tests say SKIP.
 
+mod browser;
 mod late_trace;
+mod whole;
 
+use browser::browsed;
 use late::{Explained, Survey, explain, survey};
 use late_trace::*;
 use record::{Action, Class, Record};
 use report::late::timeline::{Options, Section, section};
 use report::late::{Findings, Focus, html};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use trace::metadata::{Kernel, Tier};
 use trace::{StreamKind, Trace};
 
@@ -212,50 +214,10 @@ fn page(trace: &Trace, script: &str) -> PathBuf {
         locks: 1000,
     };
     let page = html(&findings, Some(section.html)).unwrap();
-    // A browser without a window may draw no frames, for which drawing waits.
-    let catch = "<head><script>const errors = [];\
-        window.requestAnimationFrame = (draw) => setTimeout(draw, 16);\
-        addEventListener('error', (event) => errors.push(event.message));\
-        addEventListener('unhandledrejection', (event) => errors.push(`${event.reason}`));\
-        console.error = console.warn = (...words) => errors.push(words.join(' '));</script>";
-    let page = page.replacen("<head>", catch, 1);
-    let page = page.replace("</body>", &format!("<script>{script}</script></body>"));
+    whole::check(&page);
     let path = trace.path().with_extension("html");
-    std::fs::write(&path, page).unwrap();
+    std::fs::write(&path, browser::used(&page, script)).unwrap();
     path
-}
-
-/// Content that the page's script leaves in the element `results`; none without a browser.
-fn browsed(page: &Path, dark: bool) -> Option<Value> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    let Some(browser) = found.into_iter().find(|file| file.is_file()) else {
-        println!("SKIP: no Chromium on the path (apt-get install chromium)");
-        return None;
-    };
-    let profile = page.with_extension(if dark { "dark" } else { "light" });
-    // The browser does not end by itself when it hangs.
-    let output = Command::new("timeout")
-        .arg("120")
-        .arg(browser)
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,900"])
-        .args(["--virtual-time-budget=20000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .args(dark.then_some("--blink-settings=preferredColorScheme=0"))
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .unwrap();
-    let dom = String::from_utf8_lossy(&output.stdout);
-    let begin = "<pre id=\"results\">";
-    let Some(from) = dom.find(begin).map(|at| at + begin.len()) else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        panic!("the page's script left nothing: {}", said.chars().take(2_000).collect::<String>());
-    };
-    let text = &dom[from..from + dom[from..].find("</pre>").unwrap()];
-    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    Some(serde_json::from_str(&text).unwrap())
 }
 
 /// Uses the timeline as a person does, and notes what it shows.
@@ -286,7 +248,7 @@ const USE: &str = r##"
     await pause();
     const first = pixels(), paper = [...first].sort((one, other) => other[1] - one[1])[0][0];
     const width = canvas.clientWidth, height = canvas.clientHeight;
-    Object.assign(results, { colours: first.size, paper, lock: first.get(paper === "21,26,32" ? "255,145,80" : "213,94,0") ?? 0, height });
+    Object.assign(results, { colours: first.size, paper, lock: first.get(paper === "21,26,32" ? "255,145,80" : "186,80,0") ?? 0, height });
     results.calls = [...part("call").options].map((option) => option.textContent);
     results.first = { view: view(), detail: detail(), label: canvas.getAttribute("aria-label") };
 

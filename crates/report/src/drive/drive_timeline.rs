@@ -1,6 +1,6 @@
 //! Runs of the modules between the beginning of a hazard and the command that answers it.
 
-use super::{Drive, DriveRun, PartKind, Span};
+use super::{Drive, DriveRun, PartKind, Reaction, Span};
 use crate::{Error, page};
 use minijinja::{Value, context};
 
@@ -21,8 +21,7 @@ const MAX_DRAWN: usize = 4_000;
 /// [`Error::Template`].
 pub(super) fn timeline(run: &DriveRun, drive: &Drive) -> Result<Option<String>, Error> {
     let (Some(hazard), Some(reaction)) = (&run.hazard, &drive.reaction) else { return Ok(None) };
-    let from = hazard.began_s.min(reaction.visible_s) - AROUND;
-    let to = reaction.acted_s + AROUND;
+    let (from, to) = shown_time(hazard.began_s, reaction, &drive.spans);
     let x = |at: f64| {
         let inside = at.clamp(from, to) - from;
         ((LEFT + inside / (to - from) * (RIGHT - LEFT)) * 10.0).round() / 10.0
@@ -74,6 +73,7 @@ pub(super) fn timeline(run: &DriveRun, drive: &Drive) -> Result<Option<String>, 
     ];
     let instants: Vec<Value> = instants
         .into_iter()
+        .filter(|(at, _)| *at >= from)
         .filter(|(at, words)| *words != "visible" || (at - hazard.began_s).abs() > 0.004)
         .map(|(at, words)| context! { x => x(at), words })
         .collect();
@@ -86,10 +86,29 @@ pub(super) fn timeline(run: &DriveRun, drive: &Drive) -> Result<Option<String>, 
         width => WIDTH, left => LEFT, right => RIGHT, top => TOP, bottom, row => ROW,
         rows, blocks, instants, ticks,
         parts => parts(drive, &x, bottom + 14.0),
-        height => bottom + 84.0,
-        about => format!("{}: what the modules did around the reaction", drive.policy),
+        height => bottom + 104.0,
+        about => name(drive, reaction),
     };
     page::render(TEMPLATE, include_str!("timeline.svg"), content).map(Some)
+}
+
+/// From the hazard, or from the first run that is known if that is later, to the command.
+fn shown_time(hazard_s: f64, reaction: &Reaction, spans: &[Span]) -> (f64, f64) {
+    let first = spans.iter().map(|span| span.start_s).fold(reaction.visible_s, f64::min);
+    let from = hazard_s.min(reaction.visible_s).max(first);
+    (from - AROUND, reaction.acted_s + AROUND)
+}
+
+/// The accessible name: the parts of the reaction.
+fn name(drive: &Drive, reaction: &Reaction) -> String {
+    let parts =
+        reaction.parts.iter().map(|part| format!("{} {:.1} ms", part.name, part.ns as f64 / 1e6));
+    let whole = reaction.seconds() * 1e3;
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    format!(
+        "Runs of the modules under {} around the reaction of {whole:.1} ms: {parts}",
+        drive.policy
+    )
 }
 
 /// The parts of the reaction, one after the other.

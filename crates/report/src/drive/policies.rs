@@ -59,7 +59,7 @@ pub fn html(run: &DriveRun) -> Result<String, Error> {
         let pictures = drawings.map(|svg| Picture { title: String::new(), svg }).collect();
         let about = format!(
             "Seconds {from:.1} to {to:.1} in real time, repeated; a red rear marks the vehicle \
-             after its reaction."
+             after its reaction. The picture can be paused and stepped."
         );
         let section = Section::new(&drive.policy, about);
         document.sections.push(Section { pictures, ..section });

@@ -1,5 +1,6 @@
-//! Scene of a drive from above, as a moving picture without a script: SVG whose own animation moves
-//! every body in real time, and stills of the moments that matter.
+//! Scene of a drive from above, as a moving picture: SVG whose own animation moves every body in
+//! real time, and stills of the moments that matter. A script, `scene.js` beside this file, pauses
+//! the animation and steps through it; without it the picture plays.
 //!
 //! The view is fixed, in the direction in which the vehicle drives when it begins: x to the right,
 //! in metres times a scale that shows all that the vehicle drives.
@@ -141,14 +142,15 @@ pub(super) fn scene(run: &DriveRun, drive: &Drive) -> Result<Option<String>, Err
         .filter(near)
         .map(|body| moving(body, &view, hazard, |share| from + share * seconds, &times))
         .collect();
-    let moments: Vec<Value> = moments(run, drive, (from, to))
+    let moments = moments(run, drive, (from, to));
+    let about = name(run, drive, (from, to), &moments);
+    let moments: Vec<Value> = moments
         .into_iter()
         .map(|(at, words)| {
-            let share = if seconds > 0.0 { (at - from) / seconds } else { 0.0 };
             let still = |body: &Path| standing(body, &view, hazard, at);
-            let bodies: Vec<Value> =
-                drive.bodies.iter().filter(near).filter_map(still).collect();
-            context! { at => format!("{at:.2}"), x => tenth(20.0 + share * (WIDTH - 40.0)), words, bodies }
+            let bodies: Vec<Value> = drive.bodies.iter().filter(near).filter_map(still).collect();
+            let offset = format!("{:.2}", at - from);
+            context! { at => format!("{at:.2}"), offset, words, bodies }
         })
         .collect();
     let lanes: Vec<Value> = run
@@ -166,9 +168,26 @@ pub(super) fn scene(run: &DriveRun, drive: &Drive) -> Result<Option<String>, Err
         lanes, bodies, moments, acted, collided,
         keys => times.iter().map(|share| format!("{share:.4}")).collect::<Vec<_>>().join(";"),
         metres => tenth(10.0 * view.scale),
-        about => format!("{}: {}", run.scenario, drive.policy),
+        from => format!("{from:.2}"),
+        script => Value::from_safe_string(include_str!("scene.js").to_owned()),
+        about,
     };
     page::render(TEMPLATE, include_str!("scene.svg"), content).map(Some)
+}
+
+/// The accessible name of the picture: the drive, its time, and its moments.
+fn name(
+    run: &DriveRun,
+    drive: &Drive,
+    (from, to): (f64, f64),
+    moments: &[(f64, String)],
+) -> String {
+    let moments = moments.iter().map(|(at, words)| format!("{at:.2} s {words}"));
+    let moments = moments.collect::<Vec<_>>().join(", ");
+    let (scenario, policy) = (&run.scenario, &drive.policy);
+    format!(
+        "{scenario} under {policy} from above, {from:.2} s to {to:.2} s: {moments}. Space plays and pauses, arrow keys step."
+    )
 }
 
 fn share(at: f64, from: f64, seconds: f64) -> String {
