@@ -202,14 +202,14 @@ fn plot(title: &str, stack: &str, axes: (&str, &str), shape: Shape, series: Vec<
 fn distributions(rows: &[&Row], stack: &str) -> Chart {
     let named = MODULES.iter().map(|name| distribution(name, &times(rows, name)));
     let whole = distribution("end to end", &times(rows, "frames"));
-    let axes = ("ms", "cumulative share, %");
+    let axes = ("time, ms", "cumulative share, %");
     let series = named.chain([whole]).collect();
     plot("Time with a core, by module", stack, axes, Shape::Distribution, series)
 }
 
 fn waits(rows: &[&Row], stack: &str) -> Chart {
     let waits_of = |name: &&str| distribution(name, &times(rows, &format!("{name}_waits")));
-    let axes = ("ms", "cumulative share, %");
+    let axes = ("time, ms", "cumulative share, %");
     let series = MODULES.iter().map(waits_of).collect();
     plot("Waiting before a run, by module", stack, axes, Shape::Distribution, series)
 }
@@ -229,7 +229,7 @@ fn by_density(rows: &[&Row], stack: &str) -> Chart {
         }),
         series("p99", &|bin| latencies(rows, bin).quantile_ms(0.99)),
     ];
-    plot("End to end", stack, ("vehicles within 25 m", "ms"), Shape::Lines, series)
+    plot("End to end", stack, ("vehicles within 25 m", "time, ms"), Shape::Lines, series)
 }
 
 /// The mean number of vehicles in a bin's frames.

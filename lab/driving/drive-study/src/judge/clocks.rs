@@ -248,7 +248,7 @@ fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Chart> {
         let plot = |what: &str, series: Vec<Series>| {
             let stack = stack.to_uppercase();
             let title = format!("{what} on both clocks, {policy}, stack {stack}");
-            Chart::new(title, ("ms", "cumulative share, %"), Shape::Distribution, series)
+            Chart::new(title, ("time, ms", "cumulative share, %"), Shape::Distribution, series)
         };
         [plot("Reaction", curve(&reaction)), plot("Frame to command", curve(&frame))]
     };

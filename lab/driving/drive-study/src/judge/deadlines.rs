@@ -59,5 +59,5 @@ fn plot(findings: &Findings, part: &Part, stack: &str) -> Chart {
         .iter()
         .map(|policy| distribution(policy, &frames(&of(findings, part, stack, policy), "frames")));
     let title = format!("Frame to command by deadline, stack {}", stack.to_uppercase());
-    Chart::new(title, ("ms", "cumulative share, %"), Shape::Distribution, series)
+    Chart::new(title, ("time, ms", "cumulative share, %"), Shape::Distribution, series)
 }

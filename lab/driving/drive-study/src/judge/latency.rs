@@ -219,7 +219,7 @@ fn section(findings: &Findings, part: &Part) -> Section {
         };
         let plot = |title: &str, series: [Series; 2]| {
             let title = format!("{title}, stack {}", stack.to_uppercase());
-            Chart::new(title, ("ms", "cumulative share, %"), Shape::Distribution, series)
+            Chart::new(title, ("time, ms", "cumulative share, %"), Shape::Distribution, series)
         };
         let frames =
             ["base", "all"].map(|policy| distribution(policy, &merged_times(policy, "frames")));
