@@ -116,22 +116,43 @@ impl Launches {
     }
 }
 
-/// Page with several in it, each as it is.
+/// The head of the page. Each page in it is as high as its content is, so that only the whole scrolls.
+const HEAD: &str = "<!doctype html>
+<html lang=\"en\">
+<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
+<title>Keeptime: demo</title>
+<style>
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 0 auto; padding: 1rem 0 }
+h1, h2, p, ol { margin: 1rem; overflow-wrap: anywhere }
+iframe { display: block; width: 100%; height: 80vh; border: 0 }
+</style>
+<script>
+document.addEventListener('load', ({ target }) => {
+  const inside = target.contentDocument?.documentElement;
+  if (!inside) return;
+  const fit = () => { target.style.height = `${Math.ceil(inside.getBoundingClientRect().height)}px`; };
+  new ResizeObserver(fit).observe(inside);
+  fit();
+}, true);
+</script>
+<h1>Keeptime: demo</h1>
+";
+
+/// Page with several in it, each as it is, below a list of their conclusions.
 fn one_page(sections: &[(&str, &str, &PathBuf)]) -> anyhow::Result<String> {
-    let mut page = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-        <title>Keeptime: demo</title>\n<style>\n:root { color-scheme: light dark }\n\
-        body { font: 16px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 0 auto; padding: 1rem }\n\
-        iframe { width: 100%; height: 80vh; border: 1px solid #8888 }\n</style>\n\
-        <h1>Keeptime: demo</h1>\n"
-        .to_owned();
-    for (title, sentence, path) in sections {
+    let mut page = HEAD.to_owned() + "<ol>\n";
+    for (number, (title, sentence, _)) in (1..).zip(sections) {
+        let sentence = escaped(sentence);
+        page += &format!("<li><a href=\"#part{number}\">{title}</a><br>{sentence}</li>\n");
+    }
+    page += "</ol>\n";
+    for (number, (title, _, path)) in (1..).zip(sections) {
         let inside = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        page += &format!(
-            "<h2>{title}</h2>\n<p>{}</p>\n<iframe title=\"{title}\" srcdoc=\"{}\"></iframe>\n",
-            escaped(sentence),
-            escaped(&inside)
-        );
+        let inside = escaped(&inside);
+        page += &format!("<h2 id=\"part{number}\">{title}</h2>\n");
+        page += &format!("<iframe title=\"{title}\" srcdoc=\"{inside}\"></iframe>\n");
     }
     Ok(page + "</html>\n")
 }
