@@ -257,9 +257,12 @@ fn vertical_limits(area: &Area<'_>, chart: &Chart, frame: &Frame) -> Drawn {
 
 /// Lines over the width of the chart, with their names beside it.
 fn horizontal_limits(area: &Area<'_>, chart: &Chart, frame: &Frame) -> Drawn {
-    let lines: Vec<i32> = limits(chart).map(|limit| frame.y.at(limit.at)).collect();
+    // The largest first: of lines on each other, its name is the upper one.
+    let mut limits: Vec<&Limit> = limits(chart).collect();
+    limits.sort_by(|one, other| other.at.total_cmp(&one.at));
+    let lines: Vec<i32> = limits.iter().map(|limit| frame.y.at(limit.at)).collect();
     let places = apart(&lines, (LETTERS + 2) * FINE, (frame.top * FINE, frame.bottom * FINE));
-    for ((limit, at), place) in limits(chart).zip(lines).zip(places) {
+    for ((limit, at), place) in limits.into_iter().zip(lines).zip(places) {
         line(area, (LEFT * FINE, at), (frame.right * FINE, at), limit_ink(limit), 3)?;
         let name = ((frame.right + 6) * FINE, place);
         text(area, &limit.name, name, LETTERS, limit_ink(limit), HPos::Left)?;

@@ -231,9 +231,9 @@ fn plots(rows: &[&Row]) -> Vec<Chart> {
         series(part.name(), points.collect())
     });
     vec![
-        plot("Modules by the number of objects", "objects", "ms", objects.collect()),
-        plot("Planning by its lookahead", "m", "ms", farther(Part::Planning)),
-        plot("Prediction by its horizon", "s", "ms", farther(Part::Objects)),
+        plot("Modules by the number of objects", "objects", "time, ms", objects.collect()),
+        plot("Planning by its lookahead", "lookahead, m", "time, ms", farther(Part::Planning)),
+        plot("Prediction by its horizon", "horizon, s", "time, ms", farther(Part::Objects)),
         plot("Parts beside hogs", "last-level caches swept", "% longer", beside.collect()),
     ]
 }
