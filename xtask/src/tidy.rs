@@ -15,6 +15,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::debian;
+use crate::docs;
 use crate::links;
 use crate::security;
 use crate::step::Step;
@@ -73,7 +74,9 @@ fn broken_links(root: &Path) -> anyhow::Result<Vec<String>> {
     let pages =
         texts.iter().filter(|(path, _)| path.ends_with(".md") && !path.starts_with("results/"));
     let pages = pages.map(|(path, text)| (path.clone(), links::page(path, text))).collect();
-    Ok(links::broken(root, &pages))
+    let mut broken = links::broken(root, &pages);
+    broken.extend(docs::outside(root)?);
+    Ok(broken)
 }
 
 /// Returns true if cargo has this part; a line says so where it has not.

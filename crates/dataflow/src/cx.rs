@@ -30,7 +30,7 @@ pub(crate) trait Host {
     fn ahead(&mut self, key: &'static str, version: u64, work: Work);
     fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>>;
     fn drop_ahead(&mut self, key: &'static str);
-    /// The chunk has waited for so much of an accelerator's time.
+    /// The chunk has waited for this much of an accelerator's time.
     fn accelerated(&mut self, ns: u64);
     /// Runs the pieces; returns the result of each, in their order; `None` if it was not begun.
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>>;

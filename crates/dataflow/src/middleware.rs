@@ -131,7 +131,7 @@ impl Sent {
         }
     }
 
-    /// Making bytes of it is charged so much, on the virtual clock.
+    /// Sets the cost of serialising it on the virtual clock.
     pub(crate) fn charge(&mut self, cost_ns: u64) {
         if let Some(packed) = &mut self.packed {
             packed.took_ns = cost_ns;

@@ -33,12 +33,12 @@ impl Shard {
         self.index - 1 + place * self.of
     }
 
-    /// Returns the number of units that belong to it, of so many.
+    /// Returns the number of units that belong to it.
     pub fn count(self, units: u64) -> u64 {
         (units + self.of - self.index) / self.of
     }
 
-    /// Its units of so many, ascending.
+    /// Numbers of its units, ascending.
     pub fn units(self, units: u64) -> impl Iterator<Item = u64> {
         (0..self.count(units)).map(move |place| self.unit(place))
     }

@@ -1,4 +1,4 @@
-//! Files of at most so many bytes: what has no end (a device, a pipe) is not read to its end.
+//! Files up to a limit: one without an end (a device, a pipe) is not read to its end.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};

@@ -96,7 +96,7 @@ pub fn path_text(path: &[Step<'_>]) -> String {
 }
 
 impl Tree {
-    /// Reads a file of at most so many bytes.
+    /// Reads a file of at most this number of bytes.
     ///
     /// # Errors
     /// [`Error::Read`], and those of [`Tree::parse`].

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Looks whether to stop once in so many rounds of doing nothing.
+/// Idle rounds between two checks for the end.
 const ROUNDS: u32 = 1000;
 
 /// Starts a thread on each of these cores, until `stop` is set. Without a core, or without the

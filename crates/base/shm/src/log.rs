@@ -229,7 +229,7 @@ pub struct Log {
 
 #[cfg(loom)]
 impl Log {
-    /// A log of so many chunks.
+    /// A log of this number of chunks.
     pub fn new(chunks: u32, keep: Keep) -> Log {
         let chunks_in_memory = (0..chunks).map(|_| Chunk::default()).collect();
         Log { head: Head::default(), chunks_in_memory, chunks, keep, process: None }

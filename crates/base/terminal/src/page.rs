@@ -93,7 +93,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty text of so many columns, fewer than 40 are taken as 40. With `color`, styles are
+    /// An empty text of `width` columns; fewer than 40 are taken as 40. With `color`, styles are
     /// written as ANSI codes.
     pub fn new(width: usize, color: bool) -> Page {
         Page { out: String::new(), color, width: width.max(LEAST), indent: GAP }

@@ -108,7 +108,7 @@ impl Attacker {
         }
     }
 
-    /// Sends so many packets of another participant, which is at this one's address and matched too.
+    /// Sends packets of another participant, which is at this one's address and matched, too.
     pub fn attack(&mut self, random: &mut Random, packets: usize) {
         let prefix = [b"hostile cub", &[self.prefix[11]][..]].concat().try_into().unwrap();
         self.announce(prefix);
@@ -129,7 +129,7 @@ impl Attacker {
         assert!(self.ask(), "the victim does not answer after {packets} packets");
     }
 
-    /// Announces so many participants that are nowhere.
+    /// Announces participants that do not exist.
     pub fn crowd(&mut self, random: &mut Random, participants: usize) {
         for announced in 0..participants {
             let mut prefix = *b"hostile herd";

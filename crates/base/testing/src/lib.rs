@@ -1,12 +1,17 @@
-//! Helpers of tests: waiting for events, hostile inputs, and builds of libraries and programs that
-//! cargo does not build for a test. A library that no test links to and the program of another
-//! package are built on first use, with the profile of the test, into the same folder.
+//! Helpers of tests: waiting for events, hostile inputs, the commands of the documentation, and
+//! builds of libraries and programs that cargo does not build for a test.
+//!
+//! A library that no test links to and the program of another package are built on first use, with
+//! the profile of the test, into the same folder.
 #![forbid(unsafe_code)]
 
 pub mod attacker;
+pub mod command_line;
+pub mod page;
 pub mod random;
 pub mod refusals;
 pub mod rtps;
+pub mod stage;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

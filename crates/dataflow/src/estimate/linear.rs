@@ -11,7 +11,7 @@ use crate::estimate::Window;
 
 /// Categories, and the offset as the last one.
 const TERMS: usize = Load::CATEGORIES + 1;
-/// The coefficients are fitted anew after so many runs.
+/// Runs after which the coefficients are fitted anew.
 const REFIT: u64 = 8;
 /// Number of runs before the predictor gives a bound.
 const CALIBRATED: u64 = 32;

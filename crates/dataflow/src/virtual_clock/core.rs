@@ -47,7 +47,7 @@ pub(super) enum Stage {
     Boundary,
     /// Computing a chunk that ends at `end_ns`, with event `event`.
     Busy { end_ns: u64, event: u64, then: Then },
-    /// Without the core, in a chunk of which so much is left.
+    /// Without the core, in a chunk of which this much is left.
     Preempted { left_ns: u64, then: Then },
     /// Divided, until all its pieces have ended.
     Divided,

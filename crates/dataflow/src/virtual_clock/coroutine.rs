@@ -42,7 +42,7 @@ pub(super) enum Ask {
     Drop {
         key: &'static str,
     },
-    /// The chunk has waited for so much of an accelerator's time.
+    /// The chunk has waited for this much of an accelerator's time.
     Accelerated {
         ns: u64,
     },

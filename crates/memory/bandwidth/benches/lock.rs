@@ -51,7 +51,7 @@ fn lock(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The time of so many acquisitions, each of which finds a sleeping thread of the regulator.
+/// The time of this number of acquisitions, each of which finds a sleeping thread of the regulator.
 fn waking(holders: &Holders, hold: &Hold, count: u64) -> Duration {
     let (asleep, awake) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -18,7 +18,7 @@ pub enum Error {
     /// The regulator said no.
     #[error("the regulator refuses: {0}")]
     Refused(Refusal),
-    /// Whatever listens at the socket is no regulator of this version.
+    /// The process that listens at the socket is no regulator of this version.
     #[error(
         "found {found}, expected a regulator of version {expected}",
         expected = crate::page::VERSION

@@ -48,7 +48,7 @@ use std::time::Duration;
 pub const VERSION: u32 = 1;
 /// Acquisitions of one holder that may be open at the same time; more are not counted.
 pub const MOST_HOLDS: u32 = 1 << 20;
-/// More than so many are nonsense. Between the two is room for threads that are just being
+/// Larger counts are nonsense. Between the two is room for threads that are just being
 /// refused.
 const NONSENSE: u32 = 1 << 24;
 /// Value in place of the version when the holder has closed its hold.
@@ -96,7 +96,7 @@ const _: () = {
 pub enum Said {
     /// The cell is free.
     Free,
-    /// The holder has so many acquisitions open; 0 when it does not hold the lock.
+    /// The holder has this number of acquisitions open; 0 when it does not hold the lock.
     Holds(u32),
     /// The holder has closed it.
     Closed,

@@ -145,7 +145,7 @@ impl Scene {
     }
 }
 
-/// Runs these threads and a look at any time, in all orders with so many forced changes.
+/// Runs these threads and a look at any time, in all orders with this number of forced changes.
 fn check(changes: usize, threads: &'static [fn(&Scene)]) {
     check_in(Scene::new, changes, threads);
 }

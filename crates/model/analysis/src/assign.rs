@@ -131,7 +131,7 @@ enum Cut {
     Top,
     /// One for each of the lowest chains, all others in the highest.
     Bottom,
-    /// Two buckets: so many chains in the upper one; 0 is a single bucket.
+    /// Number of chains in the upper one of two buckets; 0 is a single bucket.
     Two(usize),
 }
 

@@ -84,7 +84,7 @@ impl TimeMargin {
         Ok(TimeMargin { processor, accelerators: Accelerators::Measured(accelerators) })
     }
 
-    /// The graph with processor and accelerator times that are so many times as long.
+    /// The graph with processor and accelerator times longer by these factors.
     pub fn lengthen(&self, graph: &Graph) -> Graph {
         let mut graph = graph.clone();
         // At most 100 times what the checks let in: far from the end of the range.

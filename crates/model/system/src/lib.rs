@@ -222,7 +222,7 @@ pub enum Source {
 /// Number of work groups of a request for a compute shader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Groups {
-    /// Always so many.
+    /// The same number for every launch.
     #[serde(rename = "groups")]
     Fixed([u32; 3]),
     /// Argument 0, divided by this many items of each group and rounded up.

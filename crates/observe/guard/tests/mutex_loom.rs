@@ -64,7 +64,7 @@ impl Scene {
     }
 }
 
-/// Runs all interleavings with so many changes of thread where none was necessary.
+/// Runs all interleavings with this number of changes of thread where none was necessary.
 fn check(changes: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(changes);

@@ -99,7 +99,7 @@ impl Role {
     }
 }
 
-/// Sizes of copies that are kinds of their own: at most so many bytes.
+/// Sizes of copies that are kinds of their own: at most this number of bytes.
 pub(crate) const SIZES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, u64::MAX];
 
 /// All versions and variants of one function.

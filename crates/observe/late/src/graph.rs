@@ -82,7 +82,7 @@ pub struct GraphLaunch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The median of so many launches in this trace.
+    /// The median of this number of launches in this trace.
     Trace {
         /// Number of launches.
         launches: u64,
@@ -92,7 +92,7 @@ pub enum Source {
 }
 
 impl GraphLaunch {
-    /// Returns the measured cost of a graph of at least so many nodes, or of the slowest one.
+    /// Returns the measured cost of a graph of at least `nodes` nodes, or of the slowest one.
     pub fn measured(nodes: u64) -> GraphLaunch {
         let enough = MEASURED.into_iter().find(|(measured, _)| *measured >= nodes);
         let slowest = || MEASURED.into_iter().max_by_key(|(_, ns)| *ns).unwrap_or_default();

@@ -206,7 +206,7 @@ pub struct Patterns {
     pub distinct: u64,
     /// True if `distinct` is a lower bound.
     pub distinct_is_least: bool,
-    /// Calls with so many steps that their pattern was not kept.
+    /// Calls with too many steps for their pattern to be kept.
     pub too_long: u64,
     /// The most frequent patterns, the most frequent first.
     pub most_frequent: Vec<Pattern>,

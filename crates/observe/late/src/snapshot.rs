@@ -69,7 +69,7 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Room for a trace of so many streams and blocks, at most `most` snapshots.
+    /// Room for a trace of this number of streams and blocks, at most `most` snapshots.
     pub(crate) fn new(streams: usize, blocks: usize, most: usize) -> Snapshots {
         let stride = blocks.div_ceil(most.max(1)).max(1);
         Snapshots {

@@ -48,7 +48,7 @@ pub(crate) enum Due {
 }
 
 impl Pace {
-    /// Begins a request that is sent now, and takes so many bytes there and back.
+    /// Begins a request that is sent now; `bytes` is the sum of request and answer.
     pub(crate) fn begin(&self, now: Instant, bytes: u64) -> Retry {
         let size = Duration::from_secs_f64(bytes as f64 / SLOW_LINK);
         let learned = self.learned.map(|(mean, distance)| mean + 4.0 * distance);

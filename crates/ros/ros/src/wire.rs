@@ -18,7 +18,7 @@ impl Payload {
     }
 }
 
-/// Copies a payload of at most so many bytes.
+/// Copies a payload of at most this number of bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit(pub usize);
 

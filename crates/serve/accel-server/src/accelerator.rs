@@ -155,7 +155,7 @@ impl Accelerator {
         }
     }
 
-    /// Makes room for so many waiting requests.
+    /// Makes room for this number of waiting requests.
     pub(crate) fn make_room(&mut self, requests: usize) {
         self.buckets.iter_mut().for_each(|bucket| bucket.queue.make_room(requests));
     }

@@ -100,7 +100,7 @@ impl Queue {
         self.heap = entries.into();
     }
 
-    /// Makes room for so many requests in all.
+    /// Makes room for this number of requests in all.
     pub(crate) fn make_room(&mut self, requests: usize) {
         self.heap.reserve(requests.saturating_sub(self.heap.len()));
     }

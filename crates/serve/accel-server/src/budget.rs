@@ -65,7 +65,7 @@ impl Budget {
         self.used.keys().copied()
     }
 
-    /// Checks that there is room for so many more bytes of a user.
+    /// Checks that there is room for more memory of a user.
     pub(crate) fn fits(&self, uid: u32, bytes: u64) -> Result<(), Refusal> {
         let refused = |text: String| Err((Code::Limit, text));
         let (total, user) = (self.total_bytes, self.limit_of(uid));

@@ -79,7 +79,7 @@ impl Pace {
         u64::try_from(time / u128::from(self.period_ns.max(1))).unwrap_or(u64::MAX / 1024)
     }
 
-    /// The bucket of a chain with this period and so many requests in each job.
+    /// The bucket of a chain with this period and this number of requests in each job.
     pub(crate) fn new(period_ns: u64, requests: u32, now_ns: u64) -> Pace {
         let requests = u64::from(requests.max(1));
         let mut pace = Pace { period_ns, requests, tokens: 0, then_ns: now_ns };

@@ -263,7 +263,7 @@ pub(crate) fn prepare(
 
 /// Check of the room for a registration's memory, and the bell of that memory.
 pub(crate) struct Memory<'a> {
-    /// Checks that there is room for so many more bytes.
+    /// Checks that there is room for more memory.
     pub fits: &'a dyn Fn(u64) -> Result<(), Refusal>,
     /// Rings when a page of it is lost.
     pub bell: &'a Arc<Doorbell>,

@@ -96,7 +96,7 @@ impl Entry {
 pub(crate) struct OwedRings(u32);
 
 impl OwedRings {
-    /// Accounts for a turn in which so many messages were taken. Whether it was for nothing.
+    /// Accounts for a turn in which `taken` messages were taken. Returns true if it was in vain.
     pub(crate) fn turn(&mut self, taken: u32) -> bool {
         let nothing = taken == 0 && self.0 == 0;
         // One ring brought this turn about; rings that come together count once, so that at most

@@ -26,7 +26,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Room for so many bytes; if it grows, what was in it is lost.
+    /// Room for `bytes` bytes; its content is lost if it grows.
     ///
     /// # Errors
     /// The driver's error; it is as it was then.

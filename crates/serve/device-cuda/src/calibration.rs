@@ -78,7 +78,7 @@ impl Trial<'_> {
         Ok(trial)
     }
 
-    /// Returns the time that so many steps take on the GPU, in milliseconds.
+    /// Returns the time that this number of steps take on the GPU, in milliseconds.
     fn run(&mut self, steps: u64) -> Result<f32, DriverError> {
         let Some(busy) = self.context.entries[1] else { unreachable!("busy is built in") };
         let grid = (self.fill, BUSY_THREADS);

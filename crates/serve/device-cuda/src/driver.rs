@@ -57,7 +57,7 @@ fn found(ordinal: i32) -> Result<Found, String> {
     })
 }
 
-/// Returns the number of thread blocks of so many threads that run at once.
+/// Returns the number of thread blocks of `threads` threads that run at once.
 ///
 /// # Errors
 /// The driver's error.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A request that takes so many times what it declared never ends.
+/// A request that takes this multiple of its declared time counts as endless.
 const FACTOR: u32 = 10;
 /// Shortest time after which a request counts as endless.
 const LEAST: Duration = Duration::from_millis(500);

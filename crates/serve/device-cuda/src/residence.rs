@@ -118,7 +118,7 @@ impl Residences {
 }
 
 impl Table {
-    /// The smallest free residence of so many bytes or more, or a new one.
+    /// The smallest free residence of this number of bytes or more, or a new one.
     fn take(&mut self, bytes: u64) -> usize {
         let fits = |held: &KeptResidence| !held.taken && held.residence.bytes >= bytes;
         let found = (0..self.held.len())

@@ -346,7 +346,7 @@ unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> 
     }
 }
 
-/// Returns true if the GPU has a priority for each of so many levels.
+/// Returns true if the GPU has at least this number of priorities.
 ///
 /// # Errors
 /// The driver's error.

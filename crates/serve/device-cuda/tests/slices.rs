@@ -75,7 +75,7 @@ fn compute(device: &CudaDevice, stream: StreamId, launch: &Launch) -> Vec<u8> {
     bytes(&launch.output)
 }
 
-/// Waits until so many slices more have ended.
+/// Waits until this number of slices more have ended.
 fn some_slices(device: &CudaDevice, before: u64, count: u64) {
     testing::until("slices end", || device.statistics().blocks >= before + count);
 }

@@ -58,7 +58,7 @@ impl Busy {
         Ok(())
     }
 
-    /// Computes for so many nanoseconds, but for one run at least.
+    /// Computes for this number of nanoseconds, but for one run at least.
     pub(crate) fn run(&mut self, ns: u64) -> Result<(), FailureCode> {
         // A block is short: no more rounds than fit into 100 us of one nanosecond each.
         let rounds = ((ns as f64 - self.run_ns) / self.round_ns).round().max(0.0) as i64;

@@ -108,7 +108,7 @@ impl Block<'_> {
         self.results(count * WORD)
     }
 
-    /// Makes the kernel leave so many bytes in the staging buffer.
+    /// Makes the kernel leave this number of bytes in the staging buffer.
     fn results(&mut self, bytes: u64) -> Result<Elements<1>, FailureCode> {
         self.worker.reserve(0, bytes)?;
         Ok(Elements { bound: Bound::Whole, firsts: [0] })

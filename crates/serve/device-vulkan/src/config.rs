@@ -114,7 +114,7 @@ pub enum Source {
 /// Number of work groups of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Groups {
-    /// Always so many.
+    /// The same number for every launch.
     Fixed([u32; 3]),
     /// An argument, divided by this many elements for each group and rounded up.
     Elements {

@@ -38,7 +38,7 @@ impl Buffer {
         mapped: std::ptr::null_mut(),
     };
 
-    /// A buffer of so many bytes, at least one, whatever is in them.
+    /// A buffer of this number of bytes, at least one, whatever is in them.
     ///
     /// # Errors
     /// There is not as much memory.

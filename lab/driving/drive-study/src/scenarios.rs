@@ -1,4 +1,4 @@
-//! Choice of scenarios of a suite: the first so many, a range, or a band of critical reaction
+//! Choice of scenarios of a suite: the first ones, a range, or a band of critical reaction
 //! times.
 
 use crate::{Error, Suite};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// Choice of scenarios of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scenarios {
-    /// The first so many.
+    /// The first ones, by number.
     First(usize),
     /// Range from one number to another, in steps.
     Range(usize, usize, usize),

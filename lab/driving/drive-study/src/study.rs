@@ -118,7 +118,7 @@ impl Study {
         })
     }
 
-    /// The same, with everything driven so many times on each clock.
+    /// The same, with `repeats` drives of each scenario on each clock.
     ///
     /// # Errors
     /// More than once, and about what counts each scenario once.

@@ -24,7 +24,7 @@ pub struct Follower {
     /// Delay from a command to the vehicle's obeying it, s: the command is for the trajectory's
     /// state so much later.
     pub lag: f64,
-    /// A distance beside the path decays over so many seconds of driving, s.
+    /// Time of driving over which a distance beside the path decays, s.
     pub settle: f64,
     /// Shortest distance for that, m.
     pub shortest: f64,

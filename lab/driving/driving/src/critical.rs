@@ -27,10 +27,10 @@ use world::{Limit, STEP, Scenario};
 pub const LONGEST: u32 = 100;
 /// Distance from one tried reaction to the next, before the search halves, steps: 50 ms.
 pub const SCAN: u32 = 5;
-/// After the first that ends in a collision, so many more that are tried have to.
+/// Number of later attempts that have to end in a collision, too, after the first one.
 pub const AFTER: u32 = 3;
 
-/// After so many draws of a case, none of which is in its band, the nearest is kept.
+/// Most draws of a case; if none is in its band, the nearest one is kept.
 pub const ATTEMPTS: u32 = 40;
 /// Number of draws with a critical time of which the nearest is kept if none is in the band.
 const NEAR: usize = 3;
@@ -137,7 +137,7 @@ fn wait(outcome: &DriveOutcome) -> u32 {
 }
 
 /// The smallest reaction that ends in a collision, of those up to [`LONGEST`], where `crashes` says
-/// whether one of so many steps of the world does.
+/// whether one of this number of steps of the world does.
 ///
 /// A later reaction need not be worse (one may be past before it comes). So reactions are tried
 /// from 0 on, every [`SCAN`]; the first that ends in a collision counts if the next [`AFTER`] do,

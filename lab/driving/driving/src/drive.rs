@@ -414,7 +414,7 @@ impl Course {
         Reactions::new(events).first(doors.scans.id(), seen_ns, |message| reacts.contains(&message))
     }
 
-    /// Outcome of the drive, with a stack of so many cores.
+    /// Outcome of the drive, with a stack of this number of cores.
     pub(crate) fn outcome(self, doors: &Doors, cores: usize, left: Left) -> DriveOutcome {
         let scans = doors.scans.id();
         let mut frames = Vec::new();
@@ -469,7 +469,7 @@ const BEFORE: usize = 200;
 const OVER: f64 = 4.0;
 /// Number of steps of the world for which the ego has stood.
 const STOOD: usize = 100;
-/// A command reacts if it brakes by so much more, m/s².
+/// Least additional braking of a command that counts as a reaction, m/s².
 const HARDER: f64 = 1.0;
 /// Additional curvature of a reaction by steering, 1/m.
 const ASIDE: f64 = 0.01;

@@ -55,7 +55,7 @@ pub struct Planner {
     pub curvature: f64,
     /// The strongest acceleration sideways, m/s².
     pub sideways: f64,
-    /// The checkpoint is called each time that so many candidates have been looked at.
+    /// Number of candidates between two calls of the checkpoint.
     pub batch: usize,
 }
 

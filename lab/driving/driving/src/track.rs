@@ -74,7 +74,7 @@ impl Track {
 /// The objects, and how they are followed.
 #[derive(Clone, Debug)]
 pub struct Tracker {
-    /// An object is told of once it has been seen in so many frames.
+    /// An object is reported once it has been seen in this number of frames.
     pub confirm_frames: u32,
     /// An object that has not been seen for so long is forgotten, s; one that was seen in a few
     /// frames only, earlier.
@@ -294,7 +294,7 @@ impl Object {
         })
     }
 
-    /// Returns true if the point is within the vehicle, or at most so many m outside.
+    /// Returns true if the point is within the vehicle, or outside by at most this distance, m.
     fn covers(&self, point: DVec2, nearly: f64) -> bool {
         let local = self.track.pose.local(point).abs();
         let half = DVec2::new(self.track.length, self.track.width) / 2.0 + nearly;

@@ -1,9 +1,9 @@
 //! Times in which the ego was nearer to another ahead than is safe (RSS), and their causes.
 //!
-//! Both the distance along and that across must be too small, so whichever becomes it last says
-//! why. Across: the one that moves to the side faster caused it. Along: the ego follows too
-//! closely. Time in which several are too near counts once, as that of the first of them for as
-//! long as he is.
+//! Both the distance along the lane and that across it must be too small. The cause is that of the
+//! distance which became too small last. Across: the vehicle that moves to the side faster caused
+//! it. Along: the ego follows too closely. Time in which several are too near counts once, for the
+//! first of them as long as it is too near.
 
 use crate::stack::{self, Nearness};
 use crate::{Ego, Track};

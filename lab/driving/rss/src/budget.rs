@@ -17,7 +17,7 @@ pub struct Spent {
 }
 
 /// The time that a module has, s: `deadline` (of the frame, at its capture) less what is spent.
-/// Below 0: it is late by so much. +infinity without a deadline.
+/// Below 0: it is late by this much. +infinity without a deadline.
 ///
 /// # Errors
 /// A `deadline` that is not a number; a time that is not one or is below 0.

@@ -56,7 +56,7 @@ impl Model {
     /// largest t with `safe distance(t) <= gap`, where t stands for the ego vehicle's response
     /// time.
     ///
-    /// Below 0: it is too late by so much; -infinity: no reaction could have made it safe.
+    /// Below 0: it is too late by this much; -infinity: no reaction could have made it safe.
     /// +infinity: the model's horizon ends before, or it does not depend on the ego vehicle (the
     /// other one is behind; both cannot be in the crossing at once). A lane is dangerous only if it
     /// is so along and across, so the later of the two deadlines counts. If the ego vehicle moves

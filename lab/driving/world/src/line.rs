@@ -18,7 +18,7 @@ pub struct Line {
     along: Vec<f64>,
     /// Pieces, each after the point of the same number.
     pieces: Vec<Piece>,
-    /// Around so many pieces each, in their order.
+    /// Around this number of pieces each, in their order.
     blocks: Vec<Circle>,
     /// The least and the greatest coordinates of the points.
     bounds: (DVec2, DVec2),

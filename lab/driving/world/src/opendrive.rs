@@ -57,7 +57,7 @@ impl Work {
         Work { left: MAX_STEPS }
     }
 
-    /// None if there is not so much left.
+    /// None if less is left.
     fn take(&mut self, steps: usize) -> Option<()> {
         self.left = self.left.checked_sub(steps as u64)?;
         Some(())

@@ -283,7 +283,7 @@ pub struct Action {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum When {
-    /// The scenario is so many seconds old.
+    /// Age of the scenario, s.
     TimeS(f64),
     /// An actor has come so far.
     Gone {

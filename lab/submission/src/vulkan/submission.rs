@@ -63,7 +63,7 @@ impl<'a> Submission<'a> {
         Ok(Submission { device, queue, parts, value: 0, pending: false, stuck })
     }
 
-    /// Sleeps until the end, so many nanoseconds at most.
+    /// Sleeps until the end, this number of nanoseconds at most.
     fn wait_for(&mut self, ns: u64) -> Result<(), Error> {
         let (semaphores, values) = ([self.parts.semaphore.1], [self.value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);

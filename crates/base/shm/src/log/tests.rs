@@ -27,7 +27,7 @@ pub(super) fn interrupted() {
     }
 }
 
-/// Memory of so many chunks, and the log over it.
+/// Memory of this number of chunks, and the log over it.
 struct Memory(#[expect(dead_code, reason = "the log points to it")] Vec<u64>, Log);
 
 fn memory(chunks: u32, keep: Keep) -> Memory {

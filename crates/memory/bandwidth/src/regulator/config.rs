@@ -25,14 +25,14 @@ pub const FACTORS: std::ops::RangeInclusive<f64> = 0.0..=1000.0;
 pub enum Budget {
     /// Run for this share of it, above 0 and at most 1. Needs no counter.
     Share(f64),
-    /// Cause so many of these events, counted by the kernel.
+    /// Cause a number of these events, counted by the kernel.
     Events {
         /// The events.
         event: SoftwareEvent,
         /// Number of events in each period.
         per_period: u64,
     },
-    /// Move so many bytes a second between its last own cache and the memory, counted by the
+    /// Move this number of bytes a second between its last own cache and the memory, counted by the
     /// processor.
     Bytes {
         /// The events that move a line each.

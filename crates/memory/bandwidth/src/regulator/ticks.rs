@@ -49,7 +49,7 @@ impl Ticks {
         }
     }
 
-    /// The counter in so many nanoseconds.
+    /// Value of the counter after `ns` nanoseconds.
     pub(super) fn after(&self, ns: u64) -> u64 {
         self.now().saturating_add(self.of(ns))
     }

@@ -38,7 +38,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// Memory of so many bytes, all of it there.
+    /// Memory of this number of bytes, all of it there.
     pub(super) fn new(bytes: usize, access: Access) -> Result<Array, Error> {
         let count = bytes / LINE_BYTES;
         let mut lines: Vec<Line> = Vec::new();
@@ -55,7 +55,7 @@ impl Array {
         Ok(Array { lines, at: 0, word: 0 })
     }
 
-    /// Touches so many lines from where it stands, in order, and from the start again after the
+    /// Touches `count` lines from its position, in order, and from the start again after the
     /// last one.
     pub(super) fn touch(&mut self, access: Access, mut count: usize) {
         while count > 0 {

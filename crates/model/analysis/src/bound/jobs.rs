@@ -59,7 +59,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Budget for a system of so many parts.
+    /// Budget for a system of this number of parts.
     pub(crate) fn new(parts: usize) -> Budget {
         Budget { left: Cell::new((1 << 18) + (parts as u64).saturating_mul(1 << 13)) }
     }

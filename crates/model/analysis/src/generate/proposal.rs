@@ -47,7 +47,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// The default set with so many chains and so much accelerator time: four cores, one
+    /// The default set with this number of chains and this much accelerator time: four cores, one
     /// accelerator with six buckets, pairs of chains on an executor, the paper's overheads.
     pub const fn new(chains: usize, utilisation: f64) -> Proposal {
         Proposal {

@@ -167,7 +167,7 @@ impl Scenario {
     }
 }
 
-/// Length of so many periods of the chain with the longest one.
+/// Length of this number of periods of the chain with the longest one.
 pub(super) fn horizon_ns(system: &System, periods: u64) -> u64 {
     let longest_ns = system.chains.iter().map(|chain| chain.period_ns).max().unwrap_or(0);
     longest_ns.saturating_mul(periods)

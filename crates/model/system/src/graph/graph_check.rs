@@ -182,7 +182,7 @@ fn input_path(node: usize, input: usize, key: &str) -> Vec<Step<'_>> {
     steps!["graph", "nodes", node, "inputs", input, key].to_vec()
 }
 
-/// Returns whether a node of this kind has so many inputs, and how many it has.
+/// Returns true if a node of this kind has `inputs` inputs, and the number that it has in words.
 fn expected_inputs(kind: NodeKind, inputs: usize) -> (bool, &'static str) {
     match kind {
         NodeKind::Sensor => (inputs == 0, "no inputs of a sensor"),

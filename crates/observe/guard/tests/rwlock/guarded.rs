@@ -62,7 +62,7 @@ impl Guarded {
         READS.with(|reads| self.lock.unlock(reads, me()))
     }
 
-    /// Waits until so many wait, which other threads bring about.
+    /// Waits until this number of threads wait, by the actions of others.
     pub(crate) fn await_waiting(&self, readers: u32, writers: u32) {
         testing::until_ok("so many wait", || {
             let waiting = self.lock.waiting(me());

@@ -17,7 +17,7 @@
 //! A loop that never waits has no cuts. When [`MOST_CALLS`] are gathered they are searched from
 //! their end for the longest part that repeats, so that what came before the loop does not hide
 //! it; what is left of its last round is kept, so that the next round begins where it begins. What
-//! repeats nowhere in so many calls is forgotten.
+//! repeats nowhere in this number of calls is forgotten.
 //!
 //! Memory: the calls gathered by each thread, and [`MOST_UNITS`] units, of which those that came
 //! once are forgotten first and are kept as a few numbers only.

@@ -77,7 +77,7 @@ fn is_name(name: &str, longest: usize) -> bool {
     name.len() <= longest && name::check(name).is_ok()
 }
 
-/// Returns the offset and the length of a request's output in memory of so many bytes.
+/// Returns the offset and the length of a request's output in memory of this number of bytes.
 ///
 /// # Errors
 /// The outcome to answer when it does not fit, or has too many arguments.

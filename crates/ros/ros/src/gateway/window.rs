@@ -37,7 +37,7 @@ pub struct Window<A> {
 }
 
 impl<A> Window<A> {
-    /// A window of so many numbers, at least one. The first number is 1.
+    /// A window of `capacity` numbers, at least one. The first number is 1.
     pub fn new(capacity: usize) -> Window<A> {
         Window { capacity: capacity.max(1), seen: BTreeMap::new() }
     }

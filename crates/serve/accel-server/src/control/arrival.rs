@@ -60,7 +60,7 @@ impl Control {
         Ok(())
     }
 
-    /// Checks that there is room for so much more memory of a session.
+    /// Checks that there is room for this much more memory of a session.
     fn fits(&self, connection: &Connection, bytes: u64) -> Result<(), Refusal> {
         let used = connection.open.as_ref().map_or(0, |open| open.memory_bytes);
         let left = connection.grant.memory_bytes.saturating_sub(used);

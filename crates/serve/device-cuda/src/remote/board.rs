@@ -22,7 +22,7 @@ const END: u64 = u64::MAX;
 /// Answer of a process that ends, since its context is broken.
 const BROKEN: u32 = u32::MAX;
 
-/// Bytes of a board for so many units.
+/// Bytes of a board for this number of units.
 pub(crate) fn bytes(units: usize) -> usize {
     4 * WORDS * units
 }

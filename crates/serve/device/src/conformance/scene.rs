@@ -197,7 +197,7 @@ impl Log {
         self.entries().into_iter().filter_map(completed).collect()
     }
 
-    /// Waits until so many operations completed.
+    /// Waits until this number of operations completed.
     pub(super) fn until_completed(&self, count: usize) -> Result<(), Stop> {
         until("all operations complete", || self.completed().len() >= count)
     }

@@ -19,7 +19,7 @@ pub(super) const ROWS: usize = 1024;
 /// Entries that are read at once.
 pub(super) const PIECE: usize = 1024;
 
-/// Splits so many rows in blocks, after the length of a row was checked.
+/// Splits this number of rows in blocks, after the length of a row was checked.
 pub(super) fn plan(kernel: &'static str, rows: u64, longest: u64) -> Result<Plan, Error> {
     check::grid(kernel, 0, rows, rows.div_ceil(of_block(longest) as u64))
 }

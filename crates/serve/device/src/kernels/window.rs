@@ -51,7 +51,7 @@ impl Window {
 }
 
 /// Checks a launch whose first two arguments are the width and the height of a grid in its input
-/// and in its output, with so many numbers after it in the input, and splits it in windows.
+/// and in its output, with this number of numbers after it in the input, and splits it in windows.
 pub(super) fn plan(kernel: &'static str, launch: &Launch, more: u64) -> Result<Plan, Error> {
     let [width, height, ..] = launch.arguments;
     let area = width.checked_mul(height);

@@ -19,7 +19,7 @@ pub struct Doppler {
     pub noise: DVec2,
 }
 
-/// The returns of one object are no better together than so many that are independent.
+/// The returns of one object are no better together than this number of independent ones.
 const INDEPENDENT: f64 = 50.0;
 /// No speed is known better, m/s.
 const BEST: f64 = 0.02;

@@ -56,7 +56,7 @@ fn no_faster(short: Trajectory, usual: &Trajectory) -> Trajectory {
     Trajectory { points, ..short }
 }
 
-/// Point of a trajectory after so many metres; at its end, if it is shorter.
+/// Point of a trajectory after this number of metres; at its end, if it is shorter.
 fn at_distance(trajectory: &Trajectory, distance: f64) -> Point {
     let mut left = distance;
     for pair in trajectory.points.windows(2) {

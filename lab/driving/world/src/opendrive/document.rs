@@ -249,7 +249,7 @@ impl<'a> Document<'a> {
         Ok(Document { file, text, roads, junctions })
     }
 
-    /// The place after so many bytes.
+    /// Line and column of a byte.
     pub(super) fn place(&self, at: usize) -> Place<'_> {
         Place { file: self.file, text: self.text, at }
     }

@@ -78,7 +78,7 @@ impl Traffic {
         way.yields_to.iter().any(comes).then_some(gap)
     }
 
-    /// Returns true if another reaches the end of a lane within so many seconds.
+    /// Returns true if another reaches the end of a lane within this number of seconds.
     fn comes(&self, road: &Road, lane: LaneId, within: f64) -> bool {
         let length = road.lane(lane).line.length();
         let arrives = |other: &Occupant| {

@@ -1,0 +1,189 @@
+//! A folder in which the commands of a page run as a reader would run them, one block after the
+//! other in one shell.
+//!
+//! The folder has the files that pages name and that a reader has: the programs `perception` and
+//! `mapping` (launches on the fake CUDA driver), `examples`, and the sources as `~/keeptime`.
+
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::page::{Block, Page, repository};
+use crate::{built_folder, preload_library};
+
+/// Program of the folder that launches kernels, by the name that pages give it.
+const PROGRAM: &str = "#!/bin/sh\nLD_LIBRARY_PATH=LAUNCHES exec LAUNCHES/algorithm2 \
+                       --copy-threads 2 --seconds 1\n";
+
+/// A stage for pages.
+pub struct Stage {
+    /// Commands, by the names that pages use.
+    programs: Vec<(&'static str, PathBuf)>,
+    /// Runs blocks that take minutes or measure with counters, too.
+    pub patient: bool,
+}
+
+impl Stage {
+    /// A stage on which these programs are installed.
+    pub fn new(programs: Vec<(&'static str, PathBuf)>) -> Stage {
+        Stage { programs, patient: false }
+    }
+
+    /// Runs the blocks of a page that this machine can run, in an empty folder.
+    ///
+    /// # Panics
+    /// If one fails, or does not print what the page promises.
+    pub fn run(&self, page: &Page) {
+        let blocks: Vec<&Block> = page.blocks.iter().filter(|block| self.can_run(block)).collect();
+        eprintln!("{}: runs {} of {} blocks", page.name, blocks.len(), page.blocks.len());
+        if blocks.is_empty() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        self.furnish(folder);
+        let Output { status, stdout, .. } = self.shell(folder, &script(&blocks));
+        let said = |number: usize| {
+            let said = fs::read(folder.join(format!(".out.{number}"))).unwrap_or_default();
+            String::from_utf8_lossy(&said).into_owned()
+        };
+        let name = &page.name;
+        let stopped = String::from_utf8_lossy(&stdout);
+        assert!(status.success(), "{name}: {status}: {stopped}");
+        for (number, block) in blocks.iter().enumerate() {
+            let (said, line) = (said(number), block.line);
+            if let Some(expected) = &block.output {
+                assert!(
+                    said.contains(expected.trim_end()),
+                    "{name}:{line}: expected\n{expected}\nfound\n{said}"
+                );
+            }
+        }
+    }
+
+    /// Returns true if this machine can run a block.
+    pub fn can_run(&self, block: &Block) -> bool {
+        block.marks.iter().all(|mark| match mark.as_str() {
+            "hardware" | "long" => self.patient,
+            "root" => is_root(),
+            _ => false,
+        })
+    }
+
+    /// Puts the files that pages name into the folder.
+    fn furnish(&self, folder: &Path) {
+        let put = |name: &str, target: &Path| symlink(target, folder.join(name)).expect(name);
+        put("keeptime", &repository());
+        put("examples", &repository().join("examples"));
+        fs::create_dir(folder.join(".bin")).expect("a folder");
+        for (name, path) in &self.programs {
+            put(&format!(".bin/{name}"), path);
+        }
+        let launches = folder.join(".launches");
+        let made = Command::new("make")
+            .args(["--no-print-directory", "-C"])
+            .arg(repository().join("examples/late-launch"))
+            .arg(format!("BUILD={}", launches.display()))
+            .output()
+            .expect("make starts");
+        assert!(made.status.success(), "{made:?}");
+        let text = PROGRAM.replace("LAUNCHES", &launches.display().to_string());
+        for name in ["perception", "mapping"] {
+            let path = folder.join(name);
+            fs::write(&path, &text).expect(name);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect(name);
+        }
+        c_library(folder);
+    }
+
+    fn shell(&self, folder: &Path, script: &str) -> Output {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let home = |name, folder: &str| match std::env::var(name) {
+            Ok(path) => path,
+            Err(_) => format!("{}/{folder}", variable("HOME")),
+        };
+        let mut command = isolated();
+        command
+            .args(["sh", "-c", script])
+            .current_dir(folder)
+            .env("PATH", format!("{}:{}", folder.join(".bin").display(), variable("PATH")))
+            .env("CARGO_HOME", home("CARGO_HOME", ".cargo"))
+            .env("RUSTUP_HOME", home("RUSTUP_HOME", ".rustup"))
+            .env("HOME", folder)
+            .env("XDG_RUNTIME_DIR", folder.join(".run"))
+            .env("KEEPTIME_PRELOAD", preload_library())
+            .env("PKG_CONFIG_PATH", folder.join(".pkgconfig"))
+            // Two runs on one machine must not meet, with ports below those that it gives out.
+            .env("ROS_DOMAIN_ID", (1 + std::process::id() % 100).to_string());
+        // Of the test, not of a reader.
+        for name in ["CARGO_TARGET_DIR", "KEEPTIME_SOCKET", "LD_PRELOAD", "RUSTFLAGS"] {
+            command.env_remove(name);
+        }
+        command.output().expect("a shell")
+    }
+}
+
+/// A command in a mount namespace with a `/run/keeptime` of its own, where sockets of root lie.
+fn isolated() -> Command {
+    if !is_root() {
+        return Command::new("env");
+    }
+    let mount = "mkdir -p /run/keeptime && mount -t tmpfs none /run/keeptime && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", mount, "sh"]);
+    command
+}
+
+/// The blocks as one script, which ends with the first one that fails.
+fn script(blocks: &[&Block]) -> String {
+    let mut script = "set -u; stage=$PWD\n".to_owned();
+    for (number, Block { line, commands, service, measures, .. }) in blocks.iter().enumerate() {
+        let wrong =
+            format!("echo 'line {line} ended with '$status; cat $stage/.out.{number}; exit 1;");
+        if *service {
+            // It is ready when it has printed something, and ends well when it is told to.
+            write!(
+                script,
+                "(exec {}) > $stage/.out.{number} 2>&1 &\nservice=$!\n\
+                 until test -s $stage/.out.{number} || ! kill -0 $service; do sleep 0.1; done\n\
+                 kill $service; wait $service\n",
+                commands.trim_end()
+            )
+            .expect("a script");
+        } else {
+            // A pipe or an earlier command that fails ends the script, unless that is the answer.
+            let fails = commands.contains("exit status 1") || *measures;
+            let (strict, lax) = if fails { ("", "") } else { ("set -e", "set +e") };
+            writeln!(script, "{{ {strict}\n{commands}{lax}\n}} > $stage/.out.{number} 2>&1")
+                .expect("a script");
+        }
+        let expected = match (measures, commands.contains("exit status 1")) {
+            (true, _) => "-le 1",
+            (false, true) => "-eq 1",
+            (false, false) => "-eq 0",
+        };
+        writeln!(script, "status=$?; [ $status {expected} ] || {{ {wrong} }}").expect("a script");
+    }
+    script
+}
+
+/// Puts the C library of this build where pkg-config finds it, as a package does.
+fn c_library(folder: &Path) {
+    let libraries = built_folder("keeptime-accel-c");
+    let headers = repository().join("crates/serve/accel-c/include");
+    let packages = folder.join(".pkgconfig");
+    fs::create_dir(&packages).expect("a folder");
+    let (headers, libraries) = (headers.display(), libraries.display());
+    let text = format!(
+        "Name: keeptime\nDescription: of this build\nVersion: 0\nCflags: -I{headers}\n\
+         Libs: -L{libraries} -lkeeptime -Wl,-rpath,{libraries}\n"
+    );
+    fs::write(packages.join("keeptime.pc"), text).expect("a file");
+}
+
+/// Returns true if this process belongs to root.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
