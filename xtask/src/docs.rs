@@ -90,6 +90,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let summary = site.summary.replace("](", "](docs/").replace("](docs/../", "](");
     fs::write(source.join("SUMMARY.md"), summary)?;
     fs::write(folder.join("book.toml"), BOOK)?;
+    fs::write(folder.join("wide.css"), STYLE)?;
     let program = mdbook()?;
     Step::program(program).arg("build").arg(&folder).run()?;
     let book = folder.join("book");
@@ -135,7 +136,10 @@ fn unreachable(folder: &Path, dead: &mut Vec<String>) -> anyhow::Result<()> {
 const BOOK: &str = "[book]\ntitle = \"Keeptime\"\nlanguage = \"en\"\nsrc = \"src\"\n\n\
                     [build]\nbuild-dir = \"book\"\ncreate-missing = false\n\
                     use-default-preprocessors = false\n\n\
-                    [output.html]\nno-section-label = true\n";
+                    [output.html]\nno-section-label = true\nadditional-css = [\"wide.css\"]\n\n\
+                    [output.html.fold]\nenable = true\n";
+/// Lines of 100 characters of code fit.
+const STYLE: &str = ":root { --content-max-width: 900px; }\n";
 
 fn put(root: &Path, source: &Path, file: &Path) -> anyhow::Result<()> {
     let to = source.join(file);

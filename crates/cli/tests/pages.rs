@@ -10,8 +10,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_keeptime");
 /// Page with a section for each subcommand.
 const COMMANDS: &str = "docs/commands.md";
 
-fn run(page: &Page) {
-    Stage::new(vec![("keeptime", PROGRAM.into())]).run(page);
+fn stage() -> Stage {
+    Stage::new(vec![("keeptime", PROGRAM.into())])
 }
 
 /// A test for each tutorial, and the list of their pages.
@@ -20,7 +20,7 @@ macro_rules! tutorials {
         const TUTORIALS: &[&str] = &[$($page),*];
         $(#[test]
         fn $name() {
-            run(&Page::read($page));
+            stage().run(&Page::read($page)).unwrap_or_else(|error| panic!("{error}"));
         })*
     };
 }
@@ -33,13 +33,17 @@ tutorials! {
     urgent_program_goes_first_and_a_late_one_is_refused: "docs/tutorial-share.md",
 }
 
+/// Runs pages without commands of the laboratory, and lists all failures.
+fn run_all(stage: &Stage, is_chosen: impl Fn(&Page) -> bool) {
+    let mut pages = pages();
+    pages.retain(|page| !page.is_of_the_laboratory() && is_chosen(page));
+    let failures: Vec<String> = pages.iter().filter_map(|page| stage.run(page).err()).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
 #[test]
 fn commands_of_the_other_pages_run_as_they_are_written() {
-    for page in pages() {
-        if !page.is_of_the_laboratory() && !TUTORIALS.contains(&page.name.as_str()) {
-            run(&page);
-        }
-    }
+    run_all(&stage(), |page| !TUTORIALS.contains(&page.name.as_str()));
 }
 
 #[test]
@@ -60,4 +64,17 @@ fn every_subcommand_has_a_section() {
 fn pages_mark_each_block_that_a_test_does_not_run() {
     let mistakes: Vec<String> = pages().iter().flat_map(Page::mistakes).collect();
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+}
+
+/// Commands that count with hardware, and measure: `cargo xtask soak` runs them.
+mod soak {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs performance counters"]
+    fn commands_that_count_with_hardware_run_as_they_are_written() {
+        let mut stage = stage();
+        stage.patient = true;
+        run_all(&stage, Page::needs_patience);
+    }
 }

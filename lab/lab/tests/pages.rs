@@ -16,18 +16,22 @@ fn stage() -> Stage {
     Stage::new(programs)
 }
 
+/// Runs pages with commands of the laboratory, and lists all failures.
+fn run_all(stage: &Stage, is_chosen: impl Fn(&Page) -> bool) {
+    let mut pages = pages();
+    pages.retain(|page| page.is_of_the_laboratory() && is_chosen(page));
+    let failures: Vec<String> = pages.iter().filter_map(|page| stage.run(page).err()).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
 #[test]
 fn figure_of_a_paper_is_repeated() {
-    stage().run(&Page::read(TUTORIAL));
+    stage().run(&Page::read(TUTORIAL)).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
 fn commands_of_the_other_pages_run_as_they_are_written() {
-    for page in pages() {
-        if page.is_of_the_laboratory() && page.name != TUTORIAL {
-            stage().run(&page);
-        }
-    }
+    run_all(&stage(), |page| page.name != TUTORIAL);
 }
 
 #[test]
@@ -71,9 +75,6 @@ mod soak {
     fn commands_that_take_minutes_run_as_they_are_written() {
         let mut stage = stage();
         stage.patient = true;
-        let long = |page: &Page| page.blocks.iter().any(|block| block.marks.contains("long"));
-        for page in pages().iter().filter(|page| page.is_of_the_laboratory() && long(page)) {
-            stage.run(page);
-        }
+        run_all(&stage, Page::needs_patience);
     }
 }

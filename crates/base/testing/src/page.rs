@@ -71,23 +71,27 @@ pub fn repository() -> PathBuf {
 }
 
 /// Pages that a user reads: the README, `docs`, and the READMEs that they link to.
+///
+/// # Panics
+/// If there are fewer than there were once.
 pub fn pages() -> Vec<Page> {
-    let root = repository();
     let mut names: Vec<String> =
         ["README.md", "CONTRIBUTING.md", "crates/ros/keeptime_ros/README.md"]
             .map(str::to_owned)
             .into();
-    for (folder, file) in [("docs", ""), ("examples", "README.md")] {
-        for entry in fs::read_dir(root.join(folder)).expect("a folder of pages") {
-            let path = entry.expect("an entry").path().join(file);
-            if path.extension().is_some_and(|end| end == "md") && path.is_file() {
-                let name = path.strip_prefix(&root).expect("a page of the repository");
-                names.push(name.display().to_string());
-            }
-        }
-    }
+    names.extend(entries("docs").into_iter().filter(|name| name.ends_with(".md")));
+    names.extend(entries("examples").into_iter().map(|name| format!("{name}/README.md")));
+    names.retain(|name| repository().join(name).is_file());
     names.sort();
+    assert!(names.len() > 45, "{} pages: {names:?}", names.len());
     names.iter().map(|name| Page::read(name)).collect()
+}
+
+/// Paths of the entries of a folder, from the root of the repository.
+fn entries(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(repository().join(folder)).expect("a folder of pages");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+    entries.map(|entry| format!("{folder}/{}", name(entry).to_string_lossy())).collect()
 }
 
 impl Page {
@@ -154,6 +158,12 @@ impl Page {
     /// Returns true if it has commands of `keeptime-lab`.
     pub fn is_of_the_laboratory(&self) -> bool {
         self.blocks.iter().any(|block| block.commands.contains("keeptime-lab"))
+    }
+
+    /// Returns true if it has blocks that only `cargo xtask soak` runs.
+    pub fn needs_patience(&self) -> bool {
+        let waits = |mark| self.blocks.iter().any(|block| block.marks.contains(mark));
+        waits("long") || waits("hardware")
     }
 
     fn fault(&mut self, line: usize, fault: &str) {

@@ -23,23 +23,36 @@ pub struct Stage {
     programs: Vec<(&'static str, PathBuf)>,
     /// Runs blocks that take minutes or measure with counters, too.
     pub patient: bool,
+    /// A program that launches kernels, and a fake CUDA driver.
+    launches: tempfile::TempDir,
 }
 
 impl Stage {
     /// A stage on which these programs are installed.
+    ///
+    /// # Panics
+    /// If the programs that pages name cannot be built.
     pub fn new(programs: Vec<(&'static str, PathBuf)>) -> Stage {
-        Stage { programs, patient: false }
+        let launches = tempfile::tempdir().expect("a folder");
+        let made = Command::new("make")
+            .args(["--no-print-directory", "-C"])
+            .arg(repository().join("examples/late-launch"))
+            .arg(format!("BUILD={}", launches.path().display()))
+            .output()
+            .expect("make starts");
+        assert!(made.status.success(), "{made:?}");
+        Stage { programs, patient: false, launches }
     }
 
     /// Runs the blocks of a page that this machine can run, in an empty folder.
     ///
-    /// # Panics
+    /// # Errors
     /// If one fails, or does not print what the page promises.
-    pub fn run(&self, page: &Page) {
+    pub fn run(&self, page: &Page) -> Result<(), String> {
         let blocks: Vec<&Block> = page.blocks.iter().filter(|block| self.can_run(block)).collect();
         eprintln!("{}: runs {} of {} blocks", page.name, blocks.len(), page.blocks.len());
         if blocks.is_empty() {
-            return;
+            return Ok(());
         }
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
@@ -50,17 +63,18 @@ impl Stage {
             String::from_utf8_lossy(&said).into_owned()
         };
         let name = &page.name;
+        let all: String = (0..blocks.len()).map(said).collect();
         let stopped = String::from_utf8_lossy(&stdout);
-        assert!(status.success(), "{name}: {status}: {stopped}");
-        for (number, block) in blocks.iter().enumerate() {
-            let (said, line) = (said(number), block.line);
-            if let Some(expected) = &block.output {
-                assert!(
-                    said.contains(expected.trim_end()),
-                    "{name}:{line}: expected\n{expected}\nfound\n{said}"
-                );
+        if !status.success() {
+            return Err(format!("{name}: {status}: {stopped}\n{all}"));
+        }
+        for (number, Block { line, output, .. }) in blocks.iter().enumerate() {
+            let (said, expected) = (said(number), output.as_deref().unwrap_or_default());
+            if !said.contains(expected.trim_end()) {
+                return Err(format!("{name}:{line}: expected\n{expected}\nfound\n{said}"));
             }
         }
+        Ok(())
     }
 
     /// Returns true if this machine can run a block.
@@ -81,15 +95,7 @@ impl Stage {
         for (name, path) in &self.programs {
             put(&format!(".bin/{name}"), path);
         }
-        let launches = folder.join(".launches");
-        let made = Command::new("make")
-            .args(["--no-print-directory", "-C"])
-            .arg(repository().join("examples/late-launch"))
-            .arg(format!("BUILD={}", launches.display()))
-            .output()
-            .expect("make starts");
-        assert!(made.status.success(), "{made:?}");
-        let text = PROGRAM.replace("LAUNCHES", &launches.display().to_string());
+        let text = PROGRAM.replace("LAUNCHES", &self.launches.path().display().to_string());
         for name in ["perception", "mapping"] {
             let path = folder.join(name);
             fs::write(&path, &text).expect(name);
@@ -140,6 +146,7 @@ fn isolated() -> Command {
 fn script(blocks: &[&Block]) -> String {
     let mut script = "set -u; stage=$PWD\n".to_owned();
     for (number, Block { line, commands, service, measures, .. }) in blocks.iter().enumerate() {
+        writeln!(script, "echo 'line {line} of the page'").expect("a script");
         let wrong =
             format!("echo 'line {line} ended with '$status; cat $stage/.out.{number}; exit 1;");
         if *service {
