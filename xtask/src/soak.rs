@@ -3,6 +3,7 @@
 //! - The locks' tests under ThreadSanitizer.
 //! - The paper of the submission study: its typesetter takes longer to build than the rest.
 //! - Tests with bounds in time: those in modules `soak`. They need a machine without other work.
+//!   Among them are the commands of the documentation that take minutes, or count with hardware.
 //! - Attacks on a server by users without privileges (`keeptime-lab bench attacks`), beside a client
 //!   of the highest priority. They need root, for users of their own and for real-time priorities.
 
@@ -36,7 +37,7 @@ fn timed() -> anyhow::Result<()> {
     let library = devices::onnx_library()?;
     for packages in [
         "-p keeptime -p keeptime-accel-server -p keeptime-device-onnx -p keeptime-device-vulkan \
-         -p keeptime-preload",
+         -p keeptime-preload --features keeptime/ros",
         "-p keeptime-lab --no-default-features",
     ] {
         Step::cargo(&format!("test {packages} --tests -- --ignored --test-threads=1 soak::"))

@@ -7,8 +7,9 @@
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::page::{Block, Page, repository};
 use crate::{built_folder, preload_library};
@@ -127,7 +128,15 @@ impl Stage {
         for name in ["CARGO_TARGET_DIR", "KEEPTIME_SOCKET", "LD_PRELOAD", "RUSTFLAGS"] {
             command.env_remove(name);
         }
-        command.output().expect("a shell")
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let shell = command.process_group(0).spawn().expect("a shell");
+        let group = format!("-{}", shell.id());
+        let output = shell.wait_with_output().expect("a shell");
+        if !output.status.success() {
+            // A page that failed may have left a server.
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).output();
+        }
+        output
     }
 }
 
@@ -153,7 +162,7 @@ fn script(blocks: &[&Block]) -> String {
             // It is ready when it has printed something, and ends well when it is told to.
             write!(
                 script,
-                "(exec {}) > $stage/.out.{number} 2>&1 &\nservice=$!\n\
+                "(exec {}\n) > $stage/.out.{number} 2>&1 &\nservice=$!\n\
                  until test -s $stage/.out.{number} || ! kill -0 $service; do sleep 0.1; done\n\
                  kill $service; wait $service\n",
                 commands.trim_end()
