@@ -6,7 +6,8 @@
 //!   of formats those of the code.
 //! - No file names a place on one developer's machine.
 //! - No source file is longer than 700 lines.
-//! - Each link of a page leads to a file that is there, and to a heading that it has.
+//! - Each link of a page leads to a file that is there, and to a heading that it has; each page of
+//!   `docs` is a page of the site, and so is each page that it links to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -183,12 +183,18 @@ impl Page {
         match (words.next(), words.next()) {
             (Some("sh"), mark) => self.take_commands(line, mark.into_iter().chain(words), text),
             (Some("text"), None) => match self.blocks.last_mut() {
-                Some(block) if block.output.is_none() => block.output = Some(text),
-                _ => self.fault(line, "an output without commands, which is `text example`"),
+                Some(block) if block.output.is_none() && block.marks.is_empty() => {
+                    block.output = Some(text);
+                }
+                _ => self.fault(
+                    line,
+                    "an output of no commands that a test runs, which is `text example`",
+                ),
             },
             // Its options are checked as those of a sentence.
             (Some("text"), Some("synopsis")) => {
-                self.spans.push((line, text.replace(['[', ']', '\n'], " ")));
+                let plain = text.replace("\n ", " ").replace(['[', ']', '|'], " ");
+                self.spans.extend(plain.lines().map(|command| (line, command.to_owned())));
             }
             (Some("bash" | "console" | "shell"), _) => {
                 self.fault(line, "a block of commands that is not `sh`");
@@ -245,20 +251,34 @@ mod tests {
 
     #[test]
     fn page_has_commands_outputs_spans_and_mistakes() {
-        let text = "# `a` b\n\nRun `keeptime run`.\n\n```sh root long\nkeeptime run\n```\n\n\
-                    ```text\none\n```\n```text\ntwo\n```\n```sh soon\nls\n```\n```\ncargo build\n```\n";
+        let text = "# `a` b\n\nRun `keeptime run`.\n\n```sh measures\nkeeptime run\n```\n\n\
+                    ```text\none\n```\n```text\ntwo\n```\n```sh root long\nls\n```\n\
+                    ```text\nthree\n```\n```sh soon\nls\n```\n```\ncargo build\n```\n\
+                    ```sh service\na\nb\n```\n\
+                    ```text synopsis\nk [-a x|y]\n  [--b]\nl\n```\n";
         let page = Page::parse("p.md", text);
-        let first = &page.blocks[0];
+        let [first, second, ..] = &page.blocks[..] else { panic!("{}", page.blocks.len()) };
+        assert_eq!((first.line, first.measures), (5, true));
         assert_eq!(first.commands, "keeptime run\n");
-        assert_eq!(first.line, 5);
         assert_eq!(first.output.as_deref(), Some("one\n"));
-        assert_eq!(first.marks.iter().collect::<Vec<_>>(), ["long", "root"]);
+        assert_eq!(second.marks.iter().collect::<Vec<_>>(), ["long", "root"]);
+        assert_eq!(second.output, None);
         assert_eq!(page.spans[1], (3, "keeptime run".to_owned()));
+        let synopsis: Vec<&str> = page.spans[2..].iter().map(|(_, span)| span.trim()).collect();
+        assert_eq!(synopsis, ["k  -a x y    --b", "l"]);
         assert_eq!(page.sections[0].title, "a b");
-        assert_eq!(page.sections[0].commands.len(), 2);
-        let mistakes = page.mistakes().join("\n");
-        for expected in ["without commands", "unknown mark \"soon\"", "that is not `sh`"] {
-            assert!(mistakes.contains(expected), "{mistakes}");
+        assert_eq!(page.sections[0].commands.len(), 4);
+        let mistakes = page.mistakes();
+        let expected = [
+            "p.md:12: an output of no commands",
+            "p.md:18: an output of no commands",
+            "p.md:21: unknown mark \"soon\"",
+            "p.md:24: commands in a block that is not `sh`",
+            "p.md:27: 2 commands in a block \"service\", expected 1",
+        ];
+        assert_eq!(mistakes.len(), expected.len(), "{mistakes:?}");
+        for (mistake, expected) in mistakes.iter().zip(expected) {
+            assert!(mistake.starts_with(expected), "{mistake}: {expected}");
         }
     }
 }

@@ -144,8 +144,8 @@ mod soak {
     }
 }
 
-/// What another accelerator's client does while a request that never ends is on a GPU; and what
-/// becomes of all of them.
+/// Runs the client of another accelerator while a request that never ends is on a GPU, and checks
+/// the ends of both.
 fn endless_beside(others: impl FnOnce(&mut One)) {
     match device_cuda::devices() {
         Ok(found) if !found.is_empty() => {}

@@ -1,4 +1,4 @@
-//! Whose server a client talks to, and what it believes of its environment.
+//! Trust of a client in the user of its server, and in its environment.
 
 use accel::{Client, Error, ServerUser, default_socket};
 use shm::door::{Acceptor, Limits, Openers, ServiceSocket};
