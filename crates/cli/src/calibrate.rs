@@ -156,7 +156,7 @@ fn quiet(system: &System) -> System {
 /// Sets up the measuring thread as well as the machine permits.
 fn prepare() {
     if let Err(error) = thread::lock_memory() {
-        tell!("keeptime calibrate: memory is not locked: {error}");
+        tell!("keeptime calibrate: {}", crate::log::unlocked(&error));
     }
     if let Err(error) = thread::set_policy(thread::Scheduling::Fifo(PRIORITY)) {
         tell!("keeptime calibrate: {error}; times may be longer than under a real-time client");

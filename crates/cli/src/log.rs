@@ -40,6 +40,13 @@ fn level(name: &str) -> Result<LevelFilter, String> {
     }
 }
 
+/// Message of a command whose memory could not be locked.
+pub(crate) fn unlocked(error: &realtime::Error) -> String {
+    format!(
+        "memory is not locked, so that a thread may wait for a page that was swapped out: {error}"
+    )
+}
+
 /// The log. Dropping it waits a moment for what is still to be written.
 pub(crate) struct Log {
     lines: Option<Lines>,

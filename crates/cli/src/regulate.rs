@@ -27,7 +27,7 @@ use settings::{Options, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use throttle_fair::{By, Regulated};
 
-use crate::log::{Lines, Log, LogArgs};
+use crate::log::{Lines, Log, LogArgs, unlocked};
 
 /// Between two lines of `--verbose`, and two looks at the scheduler in BPF.
 const LINE: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
     let log = Log::start("keeptime regulate", &args.log)?;
     let lines = log.lines();
     if let Err(error) = realtime::thread::lock_memory() {
-        lines.say(Level::Warn, &format!("memory is not locked: {error}"));
+        lines.say(Level::Warn, &unlocked(&error));
     }
     let mut program = (!args.program.is_empty()).then(|| Program::new(&args.program));
     // Named before it is started, so that it is managed from its first thread on.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use system::{Admission, ArbitrationPolicy, Bound, System};
 
-use crate::log::{Lines, Log, LogArgs};
+use crate::log::{Lines, Log, LogArgs, unlocked};
 
 /// Options of `keeptime serve`.
 #[derive(clap::Args)]
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let log = Log::start("keeptime serve", &args.log)?;
     let lines = log.lines();
     if let Err(error) = realtime::thread::lock_memory() {
-        lines.say(Level::Warn, &format!("memory is not locked: {error}"));
+        lines.say(Level::Warn, &unlocked(&error));
     }
     let to_log = lines.clone();
     let options = Options {

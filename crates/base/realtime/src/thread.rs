@@ -77,9 +77,9 @@ fn priority_refused(priority: u8) -> Error {
     Error::Privilege {
         action,
         missing: format!("no CAP_SYS_NICE, and RLIMIT_RTPRIO is {limit}"),
-        grant: "add '@realtime - rtprio 99' to /etc/security/limits.conf and the user to that \
-                group, or set LimitRTPRIO=99 in the systemd unit, or run `setcap cap_sys_nice+ep` \
-                on the program, or start the container with `--cap-add SYS_NICE`"
+        grant: "`sudo prlimit --pid $$ --rtprio=99` for this shell, `USER - rtprio 99` in \
+                /etc/security/limits.conf for later logins, LimitRTPRIO=99 for a systemd unit, \
+                `--cap-add SYS_NICE` for a container"
             .into(),
     }
 }
@@ -208,10 +208,12 @@ fn lock_all(flags: rustix::mm::MlockAllFlags) -> Result<(), Error> {
             Err(Error::Privilege {
                 action: "locking all memory".into(),
                 missing: format!("no CAP_IPC_LOCK, and RLIMIT_MEMLOCK is {limit} bytes"),
-                grant: "add '@realtime - memlock unlimited' to /etc/security/limits.conf and the \
-                        user to that group, or set LimitMEMLOCK=infinity in the systemd unit, or \
-                        run `setcap cap_ipc_lock+ep` on the program"
-                    .into(),
+                grant:
+                    "`sudo prlimit --pid $$ --memlock=unlimited` for this shell, `USER - memlock \
+                        unlimited` in /etc/security/limits.conf for later logins, \
+                        LimitMEMLOCK=infinity for a systemd unit, `--cap-add IPC_LOCK` for a \
+                        container"
+                        .into(),
             })
         }
         Err(error) => Err(Error::Os { call: "mlockall", source: error.into() }),

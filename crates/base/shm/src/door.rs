@@ -93,13 +93,23 @@ pub enum Closed {
     )]
     NoAccessList,
     /// A call failed.
-    #[error("{call}: {errno}")]
+    #[error("{call}: {errno}{}", advice(errno))]
     Call {
         /// The call.
         call: &'static str,
         /// The reason.
         errno: Errno,
     },
+}
+
+/// Advice for a place where this user may not make files.
+fn advice(errno: &Errno) -> &'static str {
+    match *errno {
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => {
+            "; choose a path in a folder that this user may write to (--socket)"
+        }
+        _ => "",
+    }
 }
 
 fn by(process: &Option<u32>) -> String {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No regulator answers at the socket.
-    #[error("no regulator answers: {call}: {errno}")]
+    #[error("no regulator answers: {call}: {errno}; `keeptime regulate` starts one")]
     NoRegulator {
         /// The call that failed.
         call: &'static str,

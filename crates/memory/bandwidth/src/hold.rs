@@ -42,8 +42,9 @@ pub const VARIABLE: &str = "KEEPTIME_BANDWIDTH";
 pub const PATIENCE_MS: u32 = 500;
 
 /// Returns the path at which a program looks for the regulator by default: `$KEEPTIME_BANDWIDTH`;
-/// without it `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock` (an unset variable means `/run/user/UID`)
-/// if there is one; otherwise `/run/keeptime/bandwidth.sock`.
+/// without it the socket of a regulator of this user, if there is one:
+/// `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock`, `/run/user/UID/keeptime/bandwidth.sock`,
+/// `/tmp/keeptime-UID/bandwidth.sock`; otherwise `/run/keeptime/bandwidth.sock`.
 ///
 /// A program with more rights than its parent process (set-user-id, set-group-id, capabilities of
 /// its file) does not look at these variables.

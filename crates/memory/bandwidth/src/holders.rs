@@ -61,8 +61,9 @@ pub struct Config {
 
 impl Default for Config {
     /// The own user and root, 64 holders, no ceiling, at the place where programs look when no
-    /// option says: `/run/keeptime/bandwidth.sock` for root, otherwise
-    /// `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock`, where an unset variable means `/run/user/UID`.
+    /// option says: `/run/keeptime/bandwidth.sock` for root, otherwise `bandwidth.sock` in the first
+    /// of these folders that belongs to the user: `$XDG_RUNTIME_DIR/keeptime`,
+    /// `/run/user/UID/keeptime`, `/tmp/keeptime-UID`.
     fn default() -> Config {
         let own = rustix::process::geteuid().as_raw();
         Config {

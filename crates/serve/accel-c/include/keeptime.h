@@ -291,9 +291,9 @@ const char *keeptime_version(void);
 
 /* Connects to the server whose socket is at `socket_path`, and stores the client in `*client`.
  *
- * Null stands for $KEEPTIME_SOCKET; if that is not set, for
- * $XDG_RUNTIME_DIR/keeptime/keeptime.sock if there is a socket; otherwise for
- * /run/keeptime/keeptime.sock.
+ * Null stands for $KEEPTIME_SOCKET; if that is not set, for the first of these that exists:
+ * $XDG_RUNTIME_DIR/keeptime/keeptime.sock, /run/user/UID/keeptime/keeptime.sock,
+ * /tmp/keeptime-UID/keeptime.sock; otherwise for /run/keeptime/keeptime.sock.
  *
  * A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
  * its file) does not look at these variables. The server has to be root's, or that of the user

@@ -1,7 +1,8 @@
 //! Rules of access: the users that may connect, and their rights.
 //!
 //! Rules are tried in the order of the file; the first that names the peer's user or one of its
-//! groups counts. Without rules, the server's own user and root may do everything.
+//! groups counts. The server's own user and root, where no rule names them, may do everything: the
+//! kernel lets them do to the server what they like.
 
 use crate::Error;
 use bandwidth::holders::{group_id, user_id};
@@ -51,10 +52,8 @@ impl Access {
             };
             rules.push((resolve(rule, index)?, grant));
         }
-        if rules.is_empty() {
-            let own = rustix::process::geteuid().as_raw();
-            rules = [own, 0].map(|uid| (Who::User(uid), everything(limits))).to_vec();
-        }
+        let own = rustix::process::geteuid().as_raw();
+        rules.extend([own, 0].map(|uid| (Who::User(uid), everything(limits))));
         Ok(Access { rules })
     }
 
@@ -160,6 +159,17 @@ mod tests {
         assert!(access.grant(&peer(own, &[])).is_some());
         assert!(access.grant(&peer(0, &[])).is_some());
         assert!(access.grant(&peer(own + 12345, &[0])).is_none());
+    }
+
+    #[test]
+    fn own_user_and_root_need_no_rule() {
+        let own = rustix::process::geteuid().as_raw();
+        let stranger = || rule(Some(Id(own + 12345)), None, [0, 10]);
+        let without = access(vec![stranger()]).unwrap();
+        let most = |access: &Access, uid| access.grant(&peer(uid, &[])).map(|g| g.priority_max);
+        assert_eq!([own, 0].map(|uid| most(&without, uid)), [Some(u32::MAX); 2]);
+        let with = access(vec![rule(Some(Id(own)), None, [0, 7]), stranger()]).unwrap();
+        assert_eq!(most(&with, own), Some(7));
     }
 
     #[test]

@@ -281,9 +281,12 @@ impl Server {
         });
         self.threads.push(thread.map_err(|reason| Error::Thread { name, reason })?);
         if let Ok((pinned, set)) = reported.recv() {
-            for error in [pinned.err(), set.err()].into_iter().flatten() {
+            let ordinary = "normal priority, so that any ordinary thread may delay urgent requests \
+                            and no bound holds";
+            let unset = set.err().map(|error| format!("{ordinary}: {error}"));
+            for trouble in pinned.err().map(|error| error.to_string()).into_iter().chain(unset) {
                 self.realtime.store(false, Ordering::Relaxed);
-                log(Level::Warn, &format!("{name}: {error}"));
+                log(Level::Warn, &format!("{name}: {trouble}"));
             }
         }
         Ok(())

@@ -26,8 +26,9 @@ use zerocopy::IntoBytes;
 const LIVENESS_NS: u64 = 20_000_000;
 
 /// Returns the path at which a client looks for its server by default: `$KEEPTIME_SOCKET`; without
-/// it `$XDG_RUNTIME_DIR/keeptime/keeptime.sock` (an unset variable means `/run/user/UID`) if the
-/// user's own server has its socket there; otherwise `/run/keeptime/keeptime.sock`.
+/// it the socket of a server of this user, if there is one: `$XDG_RUNTIME_DIR/keeptime/keeptime.sock`,
+/// `/run/user/UID/keeptime/keeptime.sock`, `/tmp/keeptime-UID/keeptime.sock`; otherwise
+/// `/run/keeptime/keeptime.sock`.
 ///
 /// A program with more rights than the user who started it (set-user-id, set-group-id, capabilities
 /// of its file) does not look at these variables.

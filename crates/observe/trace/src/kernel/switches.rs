@@ -135,7 +135,7 @@ fn try_rings(
 
 fn refused(process: u32, processor: u32, source: io::Error) -> Error {
     let paranoid = std::fs::read_to_string(PARANOID);
-    let paranoid = paranoid.as_deref().map_or("absent", str::trim);
+    let paranoid: Option<i32> = paranoid.ok().and_then(|text| text.trim().parse().ok());
     let grant = match source.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::SRCH) => "the process has ended".into(),
         Some(Errno::MFILE | Errno::NFILE) => {
@@ -144,11 +144,14 @@ fn refused(process: u32, processor: u32, source: io::Error) -> Error {
         Some(Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP) => {
             "this kernel was built without CONFIG_PERF_EVENTS".into()
         }
-        _ => format!(
-            "kernel.perf_event_paranoid is {paranoid}: `sysctl kernel.perf_event_paranoid=2`, or \
-             `setcap cap_perfmon+ep` on keeptime, or start the container with \
-             `--cap-add PERFMON` and a seccomp profile that allows the call"
-        ),
+        _ => match paranoid {
+            Some(level @ 3..) => format!(
+                "kernel.perf_event_paranoid is {level}: `sudo sysctl kernel.perf_event_paranoid=2`"
+            ),
+            _ => "start the container with a seccomp profile that allows the call, as `docker run \
+                  --security-opt seccomp=unconfined` does"
+                .into(),
+        },
     };
     Error::Switches { process, processor, source, grant }
 }

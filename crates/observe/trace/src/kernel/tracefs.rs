@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// File system type that `statfs` returns for tracefs.
 const TRACEFS_MAGIC: u64 = 0x7472_6163;
 const GRANT: &str = "run keeptime as root (`sudo keeptime run ...`), or give it CAP_SYS_ADMIN \
-                     and CAP_DAC_OVERRIDE; the kernel needs CONFIG_FTRACE";
+                     and CAP_DAC_OVERRIDE";
+const MISSING: &str = "use a kernel with CONFIG_FTRACE";
 const PREFIX: &str = "keeptime-";
 
 /// The root of tracefs.
@@ -44,7 +45,10 @@ impl Tracefs {
         }
         let refused = |action: &str| {
             let action = action.to_owned();
-            move |errno: Errno| Error::Tracer { action, source: errno.into(), grant: GRANT }
+            move |errno: Errno| {
+                let grant = if errno == Errno::NODEV { MISSING } else { GRANT };
+                Error::Tracer { action, source: errno.into(), grant }
+            }
         };
         let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)
             .map_err(refused("opening the tracefs file system"))?;

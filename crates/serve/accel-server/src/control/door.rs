@@ -92,7 +92,10 @@ impl Control {
         })?;
         let uid = peer.uid;
         let grant = self.settings.access.grant(&peer).ok_or_else(|| {
-            let text = format!("user {uid} is not among server.access of this server");
+            let text = format!(
+                "user {uid} is not among server.access of this server: add a rule for the user, or \
+                 for one of its groups, to the system file, and send SIGHUP to the server"
+            );
             (uid, (Code::NotAllowed, text))
         })?;
         self.check_sessions(&peer, &grant).map_err(|refusal| (uid, refusal))?;
