@@ -7,8 +7,8 @@ dpkg -i /keeptime.deb
 keeptime --version
 
 # The recorder: a program with locks, recorded, reported.
-# Exit status 1 of doctor says that something is missing here, such as a real-time priority.
-keeptime doctor || test $? = 1
+# Exit status 1 of doctor would say that one of these parts cannot work here.
+keeptime doctor run guard serve
 cat > locks.c <<'C'
 #include <pthread.h>
 int main(void) {

@@ -1,34 +1,38 @@
-//! `keeptime doctor`: what this machine allows, what that means for Keeptime, and how to grant
-//! what is missing.
+//! `keeptime doctor`: what this machine allows each part of Keeptime to do, and how to grant what
+//! is missing.
 //!
-//! A facility that can be tried is tried: a limit file says what was configured, not what the
-//! kernel, a container or a hypervisor lets through.
+//! [`product`] lists what each part needs. Every need names a [`Subject`], which is looked at once,
+//! and only if a part that was asked for needs it. A facility that can be tried is tried: a limit
+//! file says what was configured, not what the kernel, a container or a hypervisor lets through.
+//!
+//! Exit status: 1 if a part that was named cannot work, or, where none was named, if no part can.
 
-mod facility;
+mod device;
+mod diagnosis;
+mod kernel;
+mod libraries;
+mod network;
+mod pollers;
+mod product;
 mod recording;
-mod rows;
+mod regulation;
+mod residency;
+mod timing;
 
-use bandwidth::regulator::Hardware;
-use device::Device;
-use device::software::SoftwareDevice;
-use std::io::Write;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use realtime::machine;
-use realtime::thread::{self, Scheduling};
 use serde::Serialize;
 
-/// Time that the probe for pauses spins; long enough for fifty timer ticks at 250 Hz.
-const SPIN_NS: u64 = 200_000_000;
-/// Bytes of the test of locking: above the customary limit of 8 MiB, as much as a small server
-/// needs.
-const LOCK_BYTES: usize = 64 << 20;
-/// A clock reading below this is one without a system call.
-const FAST_CLOCK_NS: u64 = 100;
+use product::{Need, Product, Weight};
 
 /// The options of `keeptime doctor`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Parts to check; all of them without it
+    #[arg(value_enum, value_name = "PART")]
+    products: Vec<Product>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -41,25 +45,222 @@ enum State {
     Ok,
     Limited,
     Missing,
-    Unknown,
 }
 
-/// One thing that was looked at.
+/// State of one facility of this machine.
+#[derive(Clone, Debug)]
+struct Finding {
+    state: State,
+    found: String,
+    /// Consequence of exactly this, if it is another one than that of the facility's absence.
+    consequence: Option<String>,
+    /// Command or change that grants the facility.
+    mend: Option<String>,
+}
+
+impl Finding {
+    fn new(state: State, found: impl Into<String>) -> Finding {
+        Finding { state, found: found.into(), consequence: None, mend: None }
+    }
+
+    fn ok(found: impl Into<String>) -> Finding {
+        Finding::new(State::Ok, found)
+    }
+
+    fn limited(found: impl Into<String>) -> Finding {
+        Finding::new(State::Limited, found)
+    }
+
+    fn missing(found: impl Into<String>) -> Finding {
+        Finding::new(State::Missing, found)
+    }
+
+    fn mend(mut self, mend: impl Into<String>) -> Finding {
+        self.mend = Some(mend.into());
+        self
+    }
+
+    fn consequence(mut self, consequence: impl Into<String>) -> Finding {
+        self.consequence = Some(consequence.into());
+        self
+    }
+}
+
+/// A facility that parts of Keeptime need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    PreloadLibrary,
+    SchedulerEvents,
+    PerfEvents,
+    Clock,
+    KernelFeatures,
+    RealTimePriority,
+    GroupBudget,
+    Throttling,
+    Pauses,
+    Hypervisor,
+    Cores,
+    MemoryLock,
+    LockedPages,
+    SocketFolder,
+    Software,
+    CudaDriver,
+    CudaDevices,
+    Cupti,
+    Nvml,
+    GpuPollers,
+    Vulkan,
+    Onnx,
+    BandwidthCounters,
+    ThrottleFair,
+    ControlGroups,
+    Ros,
+    Multicast,
+    DdsSecurity,
+    Laboratory,
+    Sumo,
+}
+
+impl Subject {
+    /// Name of the check.
+    fn name(self) -> &'static str {
+        match self {
+            Subject::PreloadLibrary => "preload library",
+            Subject::SchedulerEvents => "tracefs",
+            Subject::PerfEvents => "perf events",
+            Subject::Clock => "clock",
+            Subject::KernelFeatures => "kernel features",
+            Subject::RealTimePriority => "real-time priority",
+            Subject::GroupBudget => "group budget",
+            Subject::Throttling => "throttling",
+            Subject::Pauses => "pauses",
+            Subject::Hypervisor => "hypervisor",
+            Subject::Cores => "cores",
+            Subject::MemoryLock => "memory lock",
+            Subject::LockedPages => "locked pages",
+            Subject::SocketFolder => "socket folder",
+            Subject::Software => "accelerator cpu",
+            Subject::CudaDriver => "CUDA driver",
+            Subject::CudaDevices => "accelerator cuda",
+            Subject::Cupti => "CUPTI",
+            Subject::Nvml => "NVML",
+            Subject::GpuPollers => "GPU pollers",
+            Subject::Vulkan => "accelerator vulkan",
+            Subject::Onnx => "accelerator onnx",
+            Subject::BandwidthCounters => "bandwidth counters",
+            Subject::ThrottleFair => "BPF scheduler",
+            Subject::ControlGroups => "control groups",
+            Subject::Ros => "ROS 2 graph",
+            Subject::Multicast => "multicast",
+            Subject::DdsSecurity => "DDS security",
+            Subject::Laboratory => "keeptime-lab",
+            Subject::Sumo => "SUMO",
+        }
+    }
+
+    fn look(self) -> Finding {
+        match self {
+            Subject::PreloadLibrary => recording::preload_library(),
+            Subject::SchedulerEvents => recording::scheduler_events(),
+            Subject::PerfEvents => recording::perf_events(),
+            Subject::Clock => timing::clock(),
+            Subject::KernelFeatures => kernel::features(),
+            Subject::RealTimePriority => timing::priority(),
+            Subject::GroupBudget => timing::group_budget(),
+            Subject::Throttling => timing::throttling(),
+            Subject::Pauses => timing::pauses(),
+            Subject::Hypervisor => timing::hypervisor(),
+            Subject::Cores => timing::cores(),
+            Subject::MemoryLock => residency::memory_lock(),
+            Subject::LockedPages => residency::locked_pages(),
+            Subject::SocketFolder => network::socket_folder(),
+            Subject::Software => device::software(),
+            Subject::CudaDriver => device::cuda_driver(),
+            Subject::CudaDevices => device::cuda_devices(),
+            Subject::Cupti => libraries::cupti(),
+            Subject::Nvml => libraries::nvml(),
+            Subject::GpuPollers => pollers::pollers(),
+            Subject::Vulkan => device::vulkan(),
+            Subject::Onnx => device::onnx(),
+            Subject::BandwidthCounters => regulation::counters(),
+            Subject::ThrottleFair => regulation::throttle_fair(),
+            Subject::ControlGroups => regulation::control_groups(),
+            Subject::Ros => network::ros(),
+            Subject::Multicast => network::multicast(),
+            Subject::DdsSecurity => network::dds_security(),
+            Subject::Laboratory => libraries::laboratory(),
+            Subject::Sumo => libraries::sumo(),
+        }
+    }
+}
+
+/// A facility, as far as one part of Keeptime needs it.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
     state: State,
     found: String,
-    means: String,
-    /// Way to grant it; none if nothing is to be granted.
-    grant: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consequence: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+    #[serde(skip)]
+    weight: Weight,
 }
 
-/// One accelerator that Keeptime can use here.
+impl Check {
+    fn of(need: &Need, finding: &Finding) -> Check {
+        let Finding { state, found, consequence, mend } = finding.clone();
+        let is_ok = state == State::Ok;
+        Check {
+            name: need.subject.name(),
+            state,
+            found,
+            consequence: (!is_ok).then(|| consequence.unwrap_or_else(|| need.without.into())),
+            mend: mend.filter(|_| !is_ok),
+            weight: need.weight,
+        }
+    }
+}
+
+/// Ability of one part of Keeptime to work here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum Verdict {
+    #[serde(rename = "works")]
+    Works,
+    #[serde(rename = "works with limits")]
+    Limited,
+    #[serde(rename = "cannot work")]
+    Cannot,
+}
+
+/// One part of Keeptime, with its checks.
 #[derive(Debug, Serialize)]
-struct FoundDevice {
-    name: String,
-    found: String,
+struct Group {
+    part: String,
+    title: &'static str,
+    verdict: Verdict,
+    /// Names of the checks that led to the verdict.
+    because: Vec<&'static str>,
+    checks: Vec<Check>,
+}
+
+impl Group {
+    fn of(product: Product, checks: Vec<Check>) -> Group {
+        let names = |is_reason: &dyn Fn(&&Check) -> bool| -> Vec<&'static str> {
+            checks.iter().filter(is_reason).map(|check| check.name).collect()
+        };
+        let needed =
+            |check: &&Check| check.state == State::Missing && check.weight == Weight::Required;
+        let wanted = |check: &&Check| check.state != State::Ok && check.weight != Weight::Extra;
+        let (missing, limits) = (names(&needed), names(&wanted));
+        let (verdict, because) = match (missing.is_empty(), limits.is_empty()) {
+            (false, _) => (Verdict::Cannot, missing),
+            (true, false) => (Verdict::Limited, limits),
+            (true, true) => (Verdict::Works, limits),
+        };
+        Group { part: product.name(), title: product.title(), verdict, because, checks }
+    }
 }
 
 /// Facts about this machine that do not depend on the checks.
@@ -70,489 +271,55 @@ struct Machine {
     cores: usize,
 }
 
-/// All that the doctor has to say.
+/// The output of the doctor.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
+    schema: &'static str,
+    version: u32,
     machine: Machine,
-    checks: Vec<Check>,
-    devices: Vec<FoundDevice>,
+    parts: Vec<Group>,
 }
 
-impl Diagnosis {
-    fn missing(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|check| check.state == State::Missing)
-    }
+/// An error without the advice that follows it and the number of the system's error.
+fn cause(error: &str) -> String {
+    let cause = error.split("; ").next().unwrap_or_default();
+    cause.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Runs all checks and prints them; the answer is no if something needed is missing.
+/// Runs the checks and prints them.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let diagnosis = diagnose();
-    if args.json {
-        let json = serde_json::to_string_pretty(&diagnosis)?;
-        writeln!(std::io::stdout(), "{json}")?;
-    } else {
-        rows::print(&diagnosis)?;
+    let mut products = args.products.clone();
+    if products.is_empty() {
+        products.extend(Product::ALL);
     }
-    Ok(if diagnosis.missing().next().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let diagnosis = diagnose(&products);
+    let json = serde_json::to_value(&diagnosis)?;
+    terminal::output::print(args.json, || json, || diagnosis::text(&diagnosis))?;
+    let cannot = |group: &Group| group.verdict == Verdict::Cannot;
+    let fails = match args.products.is_empty() {
+        true => diagnosis.parts.iter().all(cannot),
+        false => diagnosis.parts.iter().any(cannot),
+    };
+    Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn diagnose() -> Diagnosis {
-    let probe = std::thread::spawn(probe_priority).join().unwrap_or_default();
-    let mut checks = vec![
-        priority(&probe),
-        priority_limit(),
-        group_budget(),
-        throttling(),
-        pauses(&probe),
-        hypervisor(),
-        cores(),
-        clock(),
-        memory_lock(),
-        compaction(),
-        recording::recording(),
-        bandwidth_counting(),
-    ];
-    checks.extend(facility::checks());
-    Diagnosis {
-        machine: Machine {
-            kernel: machine::kernel_release(),
-            core_model: machine::core_model(),
-            cores: machine::online_cores().len(),
-        },
-        checks,
-        devices: devices(),
-    }
-}
-
-/// Result of a short-lived thread's request for real-time priority.
-#[derive(Debug, Default)]
-struct Probe {
-    granted: Option<u8>,
-    refusal: Option<realtime::Error>,
-    longest_pause_ns: u64,
-}
-
-/// Asks for the highest priority, then for what the limit allows, then spins at a low one.
-fn probe_priority() -> Probe {
-    let mut probe = Probe::default();
-    let limit = u8::try_from(machine::priority_limit()).unwrap_or(99).min(98);
-    for priority in [99, limit].into_iter().filter(|&priority| priority > 0) {
-        match thread::set_policy(Scheduling::Fifo(priority)) {
-            Ok(()) => {
-                probe.granted = Some(priority);
-                break;
-            }
-            Err(error) => probe.refusal = Some(error),
+fn diagnose(products: &[Product]) -> Diagnosis {
+    let mut findings = BTreeMap::new();
+    let mut check = |need: &Need| {
+        let finding = findings.entry(need.subject).or_insert_with(|| need.subject.look());
+        Check::of(need, finding)
+    };
+    let mut parts: Vec<Group> = Vec::new();
+    for product in products {
+        if parts.iter().all(|group| group.part != product.name()) {
+            let checks = product.needs().iter().map(&mut check).collect();
+            parts.push(Group::of(*product, checks));
         }
     }
-    if probe.granted.is_some() {
-        // Priority 1 outranks all ordinary threads and gives way to the kernel's own.
-        let _ = thread::set_policy(Scheduling::Fifo(1));
-    }
-    probe.longest_pause_ns = machine::longest_pause_ns(SPIN_NS);
-    probe
-}
-
-fn priority(probe: &Probe) -> Check {
-    let name = "real-time priority";
-    match (probe.granted, &probe.refusal) {
-        (Some(highest), _) => Check {
-            name,
-            state: if highest == 99 { State::Ok } else { State::Limited },
-            found: format!("SCHED_FIFO granted up to priority {highest}"),
-            means: "Keeptime's threads can run before all ordinary threads.".into(),
-            grant: (highest < 99).then(|| "raise RLIMIT_RTPRIO to 99".into()),
-        },
-        (None, Some(realtime::Error::Privilege { missing, grant, .. })) => Check {
-            name,
-            state: State::Missing,
-            found: format!("SCHED_FIFO refused: {missing}"),
-            means: "Any ordinary thread can delay an urgent request; bounds on response times do \
-                    not hold."
-                .into(),
-            grant: Some(grant.clone()),
-        },
-        (None, refusal) => Check {
-            name,
-            state: State::Unknown,
-            found: refusal.as_ref().map_or("the probe died".into(), ToString::to_string),
-            means: "It is not known whether Keeptime's threads run before ordinary ones.".into(),
-            grant: None,
-        },
-    }
-}
-
-/// Checks that the memory traffic of a core can be counted, for budgets of `keeptime regulate`.
-fn bandwidth_counting() -> Check {
-    let hardware = Hardware::of_this_machine();
-    let answer = machine::online_cores().last().map_or(Ok(()), |core| hardware.probe(*core));
-    let (state, found, means) = match &answer {
-        Ok(()) => (
-            State::Ok,
-            format!("{} agrees with a copy of known size", hardware.name),
-            "keeptime regulate can count bytes.",
-        ),
-        Err(error) => (
-            State::Limited,
-            error.to_string(),
-            "keeptime regulate gives cores a share of time instead of bytes, or counts page faults.",
-        ),
+    let machine = Machine {
+        kernel: machine::kernel_release(),
+        core_model: machine::core_model(),
+        cores: machine::online_cores().len(),
     };
-    Check {
-        name: "bandwidth counting",
-        state,
-        found,
-        means: means.into(),
-        grant: answer.is_err().then(|| {
-            "run as root or with CAP_PERFMON; a virtual machine needs counters from its host (in \
-             QEMU: -cpu host,pmu=on)"
-                .into()
-        }),
-    }
-}
-
-fn priority_limit() -> Check {
-    let limit = machine::priority_limit();
-    let privileged = facility::has_capability(rustix::thread::CapabilitySet::SYS_NICE);
-    let (state, means) = match (privileged, limit) {
-        (true, _) => (State::Ok, "This process holds CAP_SYS_NICE and needs no limit."),
-        (false, 0) => (State::Missing, "Programs of this user may not use real-time priority."),
-        (false, 1..99) => (State::Limited, "Chains share the priorities up to this one."),
-        (false, _) => (State::Ok, "Programs of this user may use every real-time priority."),
-    };
-    Check {
-        name: "priority limit",
-        state,
-        found: format!("RLIMIT_RTPRIO is {limit}"),
-        means: means.into(),
-        grant: (state != State::Ok).then(|| {
-            "add '@realtime - rtprio 99' to /etc/security/limits.conf, add the user to the group \
-             realtime, and log in again"
-                .into()
-        }),
-    }
-}
-
-fn group_budget() -> Check {
-    let name = "group budget";
-    let Some(budget) = machine::cgroup_rt_budget() else {
-        return Check {
-            name,
-            state: State::Ok,
-            found: "control groups have no real-time budget here".into(),
-            means: "No group can be refused real-time priority.".into(),
-            grant: None,
-        };
-    };
-    let file = budget.file.display();
-    let (runtime, period) = (budget.runtime_us, budget.period_us);
-    let (state, means) = match runtime {
-        0 => (State::Missing, "The kernel refuses real-time priority to this whole group."),
-        1.. if runtime * 10 < period * 9 => {
-            (State::Limited, "Real-time threads of this group stop when the budget is used up.")
-        }
-        _ => (State::Ok, "The group may use what the kernel's own limit leaves."),
-    };
-    Check {
-        name,
-        state,
-        found: match runtime {
-            ..0 => "the control group has no limit".into(),
-            _ => format!(
-                "the control group may use {} ms of each {} ms",
-                runtime as f64 / 1e3,
-                period as f64 / 1e3
-            ),
-        },
-        means: means.into(),
-        grant: (state != State::Ok)
-            .then(|| format!("as root, in each parent group and then here: echo 950000 > {file}")),
-    }
-}
-
-fn throttling() -> Check {
-    let limits = machine::rt_limits();
-    let (mut found, mut commands, mut taken_ms) = (Vec::new(), String::new(), 0.0_f64);
-    if limits.throttles {
-        let (runtime, period) = (limits.runtime_us as f64 / 1e3, limits.period_us as f64 / 1e3);
-        found.push(format!("real-time threads stop after {runtime} ms of each {period} ms"));
-        commands += "\nsysctl kernel.sched_rt_runtime_us=-1";
-        taken_ms = (period - runtime) * 1e3 / period;
-    }
-    if let Some(server) = limits.fair_server.filter(|server| server.runtime_ns > 0) {
-        let (runtime, period) = (server.runtime_ns as f64 / 1e6, server.period_ns as f64 / 1e6);
-        let source = if server.assumed { " (the kernel's default; unreadable here)" } else { "" };
-        found.push(format!(
-            "the fair server runs starved ordinary threads {runtime} ms of each {period} ms{source}"
-        ));
-        commands += "\necho 0 > /sys/kernel/debug/sched/fair_server/cpu0/runtime \
-                     (and so for each core; a locked-down kernel refuses it)";
-        taken_ms = taken_ms.max(runtime * 1e3 / period);
-    }
-    if found.is_empty() {
-        return Check {
-            name: "throttling",
-            state: State::Ok,
-            found: "none".into(),
-            means: "Real-time threads may use a whole core; one that never blocks hangs it.".into(),
-            grant: None,
-        };
-    }
-    Check {
-        name: "throttling",
-        state: State::Limited,
-        found: found.join("; "),
-        means: format!(
-            "Real-time threads that never leave a core idle are paused for {taken_ms} ms in every \
-             second. A thread that leaves its core idle for that long is not affected."
-        ),
-        grant: Some(format!(
-            "as root; a real-time thread that never blocks then hangs its core:{commands}"
-        )),
-    }
-}
-
-fn pauses(probe: &Probe) -> Check {
-    let pause_us = probe.longest_pause_ns / 1_000;
-    let kind = if probe.granted.is_some() { "a real-time" } else { "an ordinary" };
-    Check {
-        name: "pauses",
-        state: if pause_us < 1_000 { State::Ok } else { State::Limited },
-        found: format!(
-            "{kind} thread that spun for {} ms was held up for {pause_us} us at most",
-            SPIN_NS / 1_000_000
-        ),
-        means: "Time that interrupts, the kernel and the hypervisor take from a thread now: one \
-                short sample, not a bound."
-            .into(),
-        grant: (pause_us >= 1_000).then(|| {
-            "end other load; keep interrupts off the real-time cores (/proc/irq/*/smp_affinity); on \
-             a virtual machine, ask for dedicated cores"
-                .into()
-        }),
-    }
-}
-
-fn hypervisor() -> Check {
-    let cores = machine::online_cores();
-    let stolen_ns: Option<u64> = cores.iter().map(|&core| machine::steal_ns(core)).sum();
-    let up_ns = realtime::clock::monotonic_ns() * cores.len().max(1) as u64;
-    let stolen = stolen_ns.map_or("stolen time is unknown".into(), |ns| {
-        format!("{:.2} % of core time stolen since start", ns as f64 * 100.0 / up_ns as f64)
-    });
-    let is_virtual = machine::is_virtual();
-    Check {
-        name: "hypervisor",
-        state: if is_virtual { State::Limited } else { State::Ok },
-        found: if is_virtual { format!("virtual machine; {stolen}") } else { "none seen".into() },
-        means: if is_virtual {
-            "The hypervisor can stop a core at any time, and need not report it. Times measured \
-             here are this machine's, and bounds hold only while nothing is stolen."
-        } else {
-            "Nothing outside this kernel takes its cores."
-        }
-        .into(),
-        grant: is_virtual.then(|| "run on the bare machine, or with dedicated cores".into()),
-    }
-}
-
-fn cores() -> Check {
-    let allowed = thread::cores();
-    let online = machine::online_cores();
-    let isolated = machine::isolated_cores();
-    let separate = match isolated.len() {
-        0 => "none isolated".into(),
-        count => format!("{count} isolated"),
-    };
-    let single = allowed.len() < 2;
-    Check {
-        name: "cores",
-        state: if single { State::Limited } else { State::Ok },
-        found: format!("{} of {} allowed, {separate}", allowed.len(), online.len()),
-        means: if single {
-            "The server, the software accelerator and the chains share one core."
-        } else if isolated.is_empty() {
-            "The server and the chains can have cores of their own, shared with ordinary threads \
-             and interrupts."
-        } else {
-            "Isolated cores run what is pinned to them, and nothing else."
-        }
-        .into(),
-        grant: single
-            .then(|| "allow a second core (taskset, or the control group's cpuset)".into()),
-    }
-}
-
-fn clock() -> Check {
-    let source = machine::clocksource();
-    let start = realtime::clock::monotonic_ns();
-    const READINGS: u64 = 1_000;
-    for _ in 0..READINGS {
-        std::hint::black_box(realtime::clock::monotonic_ns());
-    }
-    let reading_ns = (realtime::clock::monotonic_ns() - start) / READINGS;
-    let fast = reading_ns < FAST_CLOCK_NS;
-    let name = source.as_deref().unwrap_or("unknown source");
-    Check {
-        name: "clock",
-        state: if fast { State::Ok } else { State::Limited },
-        found: format!("{name}, {reading_ns} ns a reading"),
-        means: if fast {
-            "Timestamps cost next to nothing."
-        } else {
-            "Each timestamp is slow; records of every call slow the program down."
-        }
-        .into(),
-        grant: (!fast).then(|| "boot with clocksource=tsc, if the cores' counters agree".into()),
-    }
-}
-
-fn memory_lock() -> Check {
-    let megabytes = LOCK_BYTES >> 20;
-    let limit = match machine::memory_lock_limit() {
-        None => "unlimited".into(),
-        Some(bytes) => format!("{} KiB", bytes >> 10),
-    };
-    let locks = machine::can_lock_memory(LOCK_BYTES);
-    Check {
-        name: "memory lock",
-        state: if locks { State::Ok } else { State::Limited },
-        found: format!(
-            "locking {megabytes} MiB {}; RLIMIT_MEMLOCK is {limit}",
-            if locks { "works" } else { "is refused" }
-        ),
-        means: if locks {
-            "Keeptime's memory can be kept resident."
-        } else {
-            "A thread that touches a page that was swapped out waits for a disk access."
-        }
-        .into(),
-        grant: (!locks).then(|| {
-            "add '@realtime - memlock unlimited' to /etc/security/limits.conf, or set \
-             LimitMEMLOCK=infinity in the systemd unit"
-                .into()
-        }),
-    }
-}
-
-/// Checks compaction: locked pages stay in memory, but by default the kernel may move them, and a
-/// thread that touches a page meanwhile waits.
-fn compaction() -> Check {
-    let file = "/proc/sys/vm/compact_unevictable_allowed";
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let (state, found, means) = match text.trim() {
-        "0" => (State::Ok, "locked pages stay where they are", "No page of a server moves."),
-        "1" => (
-            State::Limited,
-            "the kernel may move locked pages",
-            "A thread that touches a page while the kernel moves it waits for that.",
-        ),
-        _ => (State::Unknown, "the kernel does not say", "Locked pages may be moved."),
-    };
-    Check {
-        name: "locked pages",
-        state,
-        found: found.into(),
-        means: means.into(),
-        grant: (state == State::Limited)
-            .then(|| "sysctl -w vm.compact_unevictable_allowed=0".into()),
-    }
-}
-
-/// The devices that a server could serve here: each is started, which is the only proof.
-fn devices() -> Vec<FoundDevice> {
-    let found = match SoftwareDevice::on_cores(device::software::Config::default()) {
-        Ok(device) => {
-            let kernels: Vec<&str> = device.kernels().iter().map(|kernel| kernel.name).collect();
-            let levels = device.properties().levels;
-            format!("software accelerator, {levels} levels; kernels {}", kernels.join(", "))
-        }
-        Err(error) => format!("software accelerator does not start: {error}"),
-    };
-    let software = FoundDevice { name: "cpu".into(), found };
-    std::iter::once(software).chain(gpus()).chain(vulkan()).chain([onnx()]).collect()
-}
-
-/// A kind of device that this program was built without, whose feature has the same name.
-#[cfg(not(all(feature = "onnx", feature = "vulkan")))]
-fn not_built(name: &str) -> FoundDevice {
-    let found = format!("none: this keeptime was built without the feature {name}");
-    FoundDevice { name: name.into(), found }
-}
-
-#[cfg(not(feature = "vulkan"))]
-fn vulkan() -> Vec<FoundDevice> {
-    vec![not_built("vulkan")]
-}
-
-/// The Vulkan devices that a server could serve, or why there is none.
-#[cfg(feature = "vulkan")]
-fn vulkan() -> Vec<FoundDevice> {
-    let found = match device_vulkan::devices() {
-        Ok(found) => found,
-        Err(why) => {
-            return vec![FoundDevice { name: "vulkan".into(), found: format!("none: {why}") }];
-        }
-    };
-    let describe = |device: &device_vulkan::Found| {
-        let [major, minor, _] = device.vulkan;
-        let (name, driver) = (&device.name, &device.driver);
-        let about = format!("{name}, {driver}, Vulkan {major}.{minor}");
-        match &device.missing {
-            Some(missing) => format!("{about}: cannot be used: {missing}"),
-            None => {
-                let reaches = if device.imports { ", reaches clients' memory" } else { "" };
-                format!("{about}, {} compute queues{reaches}", device.compute_queues)
-            }
-        }
-    };
-    let found_device = |device: &device_vulkan::Found| {
-        let name = format!("vulkan:{}", device.index);
-        FoundDevice { name, found: describe(device) }
-    };
-    found.iter().map(found_device).collect()
-}
-
-#[cfg(not(feature = "onnx"))]
-fn onnx() -> FoundDevice {
-    not_built("onnx")
-}
-
-/// ONNX Runtime, where its library is named.
-#[cfg(feature = "onnx")]
-fn onnx() -> FoundDevice {
-    let variable = device_onnx::LIBRARY_VARIABLE;
-    let found = match std::env::var_os(variable) {
-        None => format!("none: {variable} does not name its library"),
-        Some(path) => match device_onnx::start(&device_onnx::Config::default()) {
-            Ok(device) => format!("{}, {}", device.properties().name, path.to_string_lossy()),
-            Err(error) => format!("does not start: {error}"),
-        },
-    };
-    FoundDevice { name: "onnx".into(), found }
-}
-
-/// The GPUs that a server could serve, or why there is none.
-fn gpus() -> Vec<FoundDevice> {
-    let found = match device_cuda::devices() {
-        Ok(found) => found,
-        Err(why) => {
-            return vec![FoundDevice { name: "cuda".into(), found: format!("none: {why}") }];
-        }
-    };
-    let describe = |gpu: &device_cuda::Found| {
-        let config = device_cuda::Config { ordinal: gpu.ordinal, ..device_cuda::Config::default() };
-        let (name, gib) = (&gpu.name, gpu.memory as f64 / f64::from(1 << 30));
-        let (major, minor) = gpu.capability;
-        let about = format!("{name}, {gib:.0} GiB, compute capability {major}.{minor}");
-        match device_cuda::start(&config) {
-            Ok(device) => format!("{about}, {} kernels", device.kernels().len()),
-            Err(error) => format!("{about}: does not start: {error}"),
-        }
-    };
-    let found_device = |gpu: &device_cuda::Found| {
-        let name = format!("cuda:{}", gpu.ordinal);
-        FoundDevice { name, found: describe(gpu) }
-    };
-    found.iter().map(found_device).collect()
+    Diagnosis { schema: "keeptime.doctor", version: 1, machine, parts }
 }

@@ -80,12 +80,22 @@ fn trace_file(args: &Args, options: &Options) -> Option<PathBuf> {
     args.record.clone().or_else(default)
 }
 
-/// A file in the working folder, named after the program, that is not there yet.
+/// A file in the working folder, named after the program, that is not there yet. Where the folder
+/// cannot be written to, a new folder for temporary files takes its place.
 fn default_trace(program: &Path) -> PathBuf {
+    let folder = match rustix::fs::access(".", rustix::fs::Access::WRITE_OK) {
+        Ok(()) => PathBuf::new(),
+        Err(_) => temporary_folder().unwrap_or_default(),
+    };
     let name = program.file_stem().unwrap_or(program.as_os_str()).to_string_lossy();
-    let numbered = (2_u64..).map(|number| PathBuf::from(format!("{name}-{number}.kt")));
-    let mut names = std::iter::once(PathBuf::from(format!("{name}.kt"))).chain(numbered);
+    let numbered = (2_u64..).map(|number| folder.join(format!("{name}-{number}.kt")));
+    let mut names = std::iter::once(folder.join(format!("{name}.kt"))).chain(numbered);
     names.find(|file| !file.exists()).expect("numbers do not end")
+}
+
+/// A new folder of this user alone, which stays.
+fn temporary_folder() -> std::io::Result<PathBuf> {
+    tempfile::Builder::new().prefix("keeptime-").tempdir().map(tempfile::TempDir::keep)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -264,7 +274,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 
 /// The preload library: where the environment says, or else beside this program, where it is
 /// installed, or inside of this program.
-fn find_library() -> anyhow::Result<Library> {
+pub(crate) fn find_library() -> anyhow::Result<Library> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
         if path.is_file() {

@@ -1,145 +1,191 @@
 //! Drives the real `keeptime doctor`, as this user and as one without any privilege.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const NOBODY: u32 = 65_534;
+use support::ProgramForAll;
 
-#[test]
-fn json_has_every_field_and_the_exit_status_follows_the_states() {
-    let output = keeptime().args(["doctor", "--json"]).output().unwrap();
-    let diagnosis = json(&output);
-    for check in checks(&diagnosis) {
-        for field in ["name", "found", "means"] {
-            assert!(check[field].as_str().is_some_and(|text| !text.is_empty()), "{check}");
-        }
-        let state = check["state"].as_str().unwrap();
-        assert!(["ok", "limited", "missing", "unknown"].contains(&state), "{check}");
-        if ["limited", "missing"].contains(&state) {
-            assert!(check["grant"].is_string(), "nothing says how to grant it: {check}");
-        }
-    }
-    let missing = checks(&diagnosis).iter().any(|check| check["state"] == "missing");
-    assert_eq!(output.status.code(), Some(i32::from(missing)));
-    assert_eq!(diagnosis["devices"][0]["name"], "cpu");
-}
+mod support;
 
-#[test]
-fn text_names_every_check_and_has_no_colour_in_a_pipe() {
-    let diagnosis = json(&keeptime().args(["doctor", "--json"]).output().unwrap());
-    let output = keeptime().arg("doctor").output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    for check in checks(&diagnosis) {
-        assert!(text.contains(check["name"].as_str().unwrap()), "{check} is not in\n{text}");
-    }
-    assert!(!text.contains('\x1b'), "{text}");
-    assert!(text.lines().all(|line| line == line.trim_end()), "trailing blanks in\n{text}");
-}
+const PARTS: [&str; 6] = ["run", "guard", "serve", "regulate", "remote", "lab"];
 
-#[test]
-fn user_without_privilege_learns_that_priority_is_missing_and_how_to_grant_it() {
-    let program = ProgramForAll::new();
-    // Dropping to another user drops the capabilities, and only root can do it and need it.
-    let unprivileged = |arguments: &str| {
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(format!("ulimit -r 0; exec \"$0\" {arguments}")).arg(&program.path);
-        command.current_dir("/");
-        if rustix::process::geteuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        command.output().unwrap()
-    };
-
-    let output = unprivileged("doctor --json");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let diagnosis = json(&output);
-    let check = checks(&diagnosis)
-        .iter()
-        .find(|check| check["name"] == "real-time priority")
-        .expect("the check is there");
-    assert_eq!(check["state"], "missing", "{check}");
-    assert!(check["grant"].as_str().unwrap().contains("rtprio"), "{check}");
-
-    let output = unprivileged("doctor");
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("Missing: real-time priority"), "{text}");
-}
-
-#[test]
-fn unknown_option_exits_with_2() {
-    let output = keeptime().args(["doctor", "--no-such-option"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-}
-
-#[test]
-fn reader_that_stops_early_causes_no_panic() {
-    let shell = format!("'{}' doctor --json | head -c 1", env!("CARGO_BIN_EXE_keeptime"));
-    let output = Command::new("sh").arg("-c").arg(shell).output().unwrap();
-    assert_eq!(output.stdout, b"{");
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn keeptime() -> Command {
+fn keeptime(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
-    command.env("KEEPTIME_PRELOAD", testing::preload_library());
+    command.args(arguments).env("KEEPTIME_PRELOAD", testing::preload_library());
     command
-}
-
-#[test]
-fn recording_is_tried_and_a_missing_library_is_named() {
-    let recording = |command: &mut Command| {
-        let diagnosis = json(&command.args(["doctor", "--json"]).output().unwrap());
-        checks(&diagnosis).iter().find(|check| check["name"] == "recording").unwrap().clone()
-    };
-    let check = recording(&mut keeptime());
-    assert!(["ok", "limited"].contains(&check["state"].as_str().unwrap()), "{check}");
-    assert!(check["found"].as_str().unwrap().starts_with("tier "), "{check}");
-    let check = recording(keeptime().env("KEEPTIME_PRELOAD", "/absent.so"));
-    assert_eq!(check["state"], "missing");
-    assert!(check["found"].as_str().unwrap().contains("/absent.so is not a file"), "{check}");
 }
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-fn checks(diagnosis: &Value) -> &[Value] {
-    let checks = diagnosis["checks"].as_array().expect("checks is a list");
-    assert!(checks.len() >= 10, "only {} checks", checks.len());
-    checks
+/// The parts of a diagnosis, or the checks of a part.
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    let list = value[key].as_array().unwrap_or_else(|| panic!("no {key}: {value}"));
+    assert!(!list.is_empty(), "{value}");
+    list
 }
 
-/// A copy of the program where every user can run it; the build folder may be private.
-struct ProgramForAll {
-    folder: PathBuf,
-    path: PathBuf,
+fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
+    let mut checks = list(diagnosis, "parts").iter().flat_map(|part| list(part, "checks"));
+    checks.find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name}: {diagnosis}"))
 }
 
-impl ProgramForAll {
-    fn new() -> Self {
-        use std::os::unix::fs::PermissionsExt;
-        let everyone = std::fs::Permissions::from_mode(0o755);
-        let folder = std::env::temp_dir().join(format!("keeptime-doctor-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::set_permissions(&folder, everyone.clone()).unwrap();
-        let path = folder.join("keeptime");
-        // By another process: what this one has open for writing is also open in processes that
-        // other tests have just forked, and cannot be executed meanwhile.
-        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_keeptime")).arg(&path).status();
-        assert!(copied.unwrap().success());
-        std::fs::set_permissions(&path, everyone).unwrap();
-        Self { folder, path }
+#[test]
+fn every_part_has_checks_and_a_verdict_that_the_exit_status_follows() {
+    let output = keeptime(&["doctor", "--json"]).output().unwrap();
+    let diagnosis = json(&output);
+    assert_eq!(
+        (&diagnosis["schema"], &diagnosis["version"]),
+        (&"keeptime.doctor".into(), &1.into())
+    );
+    let parts = list(&diagnosis, "parts");
+    let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
+    assert_eq!(names, PARTS);
+    for part in parts {
+        for check in list(part, "checks") {
+            assert!(check["found"].as_str().is_some_and(|text| !text.is_empty()), "{check}");
+            let is_ok = check["state"] == "ok";
+            assert!(is_ok || ["limited", "missing"].contains(&check["state"].as_str().unwrap()));
+            assert_eq!(check["consequence"].is_string(), !is_ok, "{check}");
+            assert!(check["consequence"] != "", "{check}");
+            assert!(is_ok || check["mend"].is_string(), "nothing says how to mend it: {check}");
+        }
+        let is_reason =
+            |check: &&Value| part["because"].as_array().unwrap().contains(&check["name"]);
+        if part["verdict"] == "works" {
+            assert_eq!(part["because"], Value::Array(Vec::new()));
+        } else {
+            let mut reasons = list(part, "checks").iter().filter(is_reason);
+            assert!(reasons.all(|check| check["state"] != "ok"), "{part}");
+        }
+        let alone = keeptime(&["doctor", part["part"].as_str().unwrap()]).output().unwrap();
+        let cannot = part["verdict"] == "cannot work";
+        assert_eq!(alone.status.code(), Some(i32::from(cannot)), "{part}");
+    }
+    // The library of this build can be loaded, so that at least one part works.
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn text_has_a_line_for_each_check_within_80_columns_and_a_verdict_for_each_part() {
+    let diagnosis = json(&keeptime(&["doctor", "--json", "run", "serve"]).output().unwrap());
+    let output = keeptime(&["doctor", "serve", "run", "serve"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in list(&diagnosis, "parts") {
+        let title = part["title"].as_str().unwrap();
+        assert_eq!(text.matches(title).count(), 1, "{title} is not once in\n{text}");
+        for check in list(part, "checks") {
+            let name = check["name"].as_str().unwrap();
+            let is_line = |line: &str| line.get(11..).is_some_and(|line| line.starts_with(name));
+            assert!(text.lines().any(is_line), "{check} is not in\n{text}");
+        }
+    }
+    let is_verdict = |line: &&str| {
+        ["  Works.", "  Works with limits: ", "  Cannot work: "].iter().any(|v| line.starts_with(v))
+    };
+    assert_eq!(text.lines().filter(is_verdict).count(), 2, "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "too long: {line}");
+        assert_eq!(line, line.trim_end(), "trailing blanks in\n{text}");
     }
 }
 
-impl Drop for ProgramForAll {
-    fn drop(&mut self) {
-        // A left-over copy in the temporary folder does no harm.
-        let _ = std::fs::remove_dir_all(&self.folder);
+#[test]
+fn unknown_part_and_option_exit_with_2_and_list_the_known_ones() {
+    let output = keeptime(&["doctor", "server"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(PARTS.iter().all(|part| said.contains(part)), "{said}");
+    let output = keeptime(&["doctor", "--no-such-option"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn user_without_privilege_learns_what_cannot_work_and_how_to_grant_it() {
+    let program = ProgramForAll::new();
+    let doctor = |part: &str| program.bare(61_511, "/", &["doctor", part]).output().unwrap();
+
+    let output = doctor("regulate");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for said in [
+        "missing  real-time priority  no CAP_SYS_NICE, and RLIMIT_RTPRIO is 0",
+        "No thread can stop a best-effort core.",
+        "Mend: sudo prlimit --pid $$ --rtprio=99",
+        "Cannot work: real-time priority.",
+        "USER - rtprio 99",
+    ] {
+        assert!(text.contains(said), "{said:?} is not in\n{text}");
     }
+
+    let output = doctor("serve");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for said in ["/tmp/keeptime-61511", "RLIMIT_MEMLOCK is 64 KiB", "Works with limits: real-time"]
+    {
+        assert!(text.contains(said), "{said:?} is not in\n{text}");
+    }
+
+    let output = doctor("run");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for said in ["limited  tracefs", "Mend: sudo keeptime run -- PROGRAM", "ok       perf events"] {
+        assert!(text.contains(said), "{said:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn reader_that_stops_early_causes_no_panic() {
+    let shell = format!("'{}' doctor --json remote | head -c 1", env!("CARGO_BIN_EXE_keeptime"));
+    let output = Command::new("sh").arg("-c").arg(shell).output().unwrap();
+    assert_eq!(output.stdout, b"{");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn preload_library_that_is_absent_or_of_another_machine_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("foreign.so");
+    let mut content = std::fs::read(testing::preload_library()).unwrap();
+    // e_machine: 183 is aarch64, 62 is x86_64.
+    content[18] = if cfg!(target_arch = "x86_64") { 183 } else { 62 };
+    std::fs::write(&foreign, content).unwrap();
+    let text = folder.path().join("text.so");
+    std::fs::write(&text, "This is not a library at all.").unwrap();
+    for (library, said) in [
+        ("/absent.so", "/absent.so is not a file"),
+        (foreign.to_str().unwrap(), "foreign.so: built for aarch64, expected x86_64"),
+        (text.to_str().unwrap(), "text.so: expected a shared library (ELF)"),
+    ] {
+        let mut command = keeptime(&["doctor", "run", "--json"]);
+        let output = command.env("KEEPTIME_PRELOAD", library).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let diagnosis = json(&output);
+        let check = check(&diagnosis, "preload library");
+        assert_eq!(check["state"], "missing");
+        assert!(check["found"].as_str().unwrap().contains(said), "{check}");
+        assert_eq!(diagnosis["parts"][0]["because"][0], "preload library");
+    }
+    let diagnosis = json(&keeptime(&["doctor", "run", "--json"]).output().unwrap());
+    let check = check(&diagnosis, "preload library");
+    let found = check["found"].as_str().unwrap();
+    assert!(found.ends_with(&format!(", {}", std::env::consts::ARCH)), "{check}");
+}
+
+#[test]
+fn program_that_polls_the_gpu_is_named_with_its_process() {
+    let mut poller = Command::new("sleep").arg0("nvidia-smi").arg("1000").spawn().unwrap();
+    let diagnosis = json(&keeptime(&["doctor", "run", "--json"]).output().unwrap());
+    poller.kill().unwrap();
+    poller.wait().unwrap();
+    let check = check(&diagnosis, "GPU pollers");
+    let process = format!("process {}: nvidia-smi 1000", poller.id());
+    assert_eq!(check["state"], "limited", "{check}");
+    assert!(check["found"].as_str().unwrap().contains(&process), "{check}");
+    assert!(check["mend"].as_str().unwrap().contains(&poller.id().to_string()), "{check}");
 }

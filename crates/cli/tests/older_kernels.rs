@@ -2,27 +2,16 @@
 
 mod support;
 
-use std::path::Path;
 use std::process::{Command, Output};
-use support::{Folder, preload_library};
+use support::{Folder, preload_library, preload_test_program};
 use testing::refusals;
-
-/// One of the programs that test the preload library.
-fn program(folder: &Folder, name: &str) -> String {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../observe/preload/tests/programs");
-    let (source, program) = (sources.join(name).with_extension("c"), folder.0.join(name));
-    let mut command = Command::new("cc");
-    command.args(["-std=gnu11", "-O1", "-pthread", "-o"]).arg(&program).arg(source);
-    assert!(command.status().expect("a C compiler").success());
-    program.to_str().expect("a path in UTF-8").to_owned()
-}
 
 /// Runs keeptime on the oldest kernel that it can be used on.
 fn keeptime(folder: &Folder, arguments: &[&str]) -> Output {
     // Calls that keeptime cannot do without: random bytes, and a descriptor for a process.
     let needed = [libc::SYS_getrandom, libc::SYS_pidfd_open];
     let refused = refusals::REFUSALS.iter().filter(|refusal| !needed.contains(&refusal.number));
-    let mut command = Command::new(program(folder, "refuse"));
+    let mut command = Command::new(preload_test_program(&folder.0, "refuse"));
     command.args(refused.map(refusals::Refusal::rule)).arg("--");
     command.arg(env!("CARGO_BIN_EXE_keeptime")).args(arguments);
     command.env("KEEPTIME_PRELOAD", preload_library()).env_remove("LD_PRELOAD");
@@ -36,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn programs_are_recorded_and_guarded_as_on_a_new_kernel() {
     let folder = Folder::new();
-    let program = program(&folder, "contended");
+    let program = preload_test_program(&folder.0, "contended");
     let trace = folder.trace();
     let trace = trace.to_str().expect("a path in UTF-8");
     let ways: [&[&str]; 4] = [
