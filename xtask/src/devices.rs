@@ -37,7 +37,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
                   -p keeptime-device-vulkan -p keeptime-submission";
     Step::cargo(&format!("test {crates}")).env(ONNX_VARIABLE, &library).run()?;
     Step::cargo(
-        "run --release -p keeptime-lab --no-default-features -- bench submission --quick --output",
+        "run --release -p keeptime-lab --no-default-features -- bench submission --quick --out",
     )
     .arg(crate::target().join("submission"))
     .env(ONNX_VARIABLE, &library)

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "echo -1 > /proc/sys/kernel/sched_rt_runtime_us; export TMPDIR=/run; cd {} && \
          {} --test-threads=1 && \
          {} bench regulate --core 1 --fair {} --rounds 1 --takings 0 --period {}us --duration {}us \
-         --write throttle-fair.json --check > throttle-fair.txt; echo $? > status",
+         --out throttle-fair.json --check > throttle-fair.txt; echo $? > status",
         results.display(),
         test.display(),
         laboratory.display(),

@@ -30,6 +30,9 @@ pub struct ChainsRun {
     pub date: String,
     /// Running time of each policy, in seconds.
     pub duration_s: f64,
+    /// Policies under which critical chains have to be punctual.
+    #[serde(default)]
+    pub judged: Vec<String>,
     /// Notes on the validity of all results, such as "ran at normal priority".
     pub marks: Vec<String>,
     /// The chains.
@@ -129,6 +132,15 @@ impl ChainsRun {
         self.chains.iter().max_by_key(|chain| (!chain.best_effort, chain.priority))
     }
 
+    /// Reasons for which the run has failed: critical chains that missed deadlines, or exceeded
+    /// their bounds, under a policy that is judged.
+    pub fn failures(&self) -> Vec<String> {
+        let judged = self.policies.iter().filter(|policy| self.judged.contains(&policy.policy));
+        let critical = self.chains.iter().filter(|chain| !chain.best_effort);
+        let pairs = judged.flat_map(|policy| critical.clone().map(move |chain| (policy, chain)));
+        pairs.filter_map(|(policy, chain)| failure(policy, chain)).collect()
+    }
+
     /// The results of the policy with this name.
     pub fn policy(&self, name: &str) -> Option<&PolicyRun> {
         self.policies.iter().find(|run| run.policy == name)
@@ -157,6 +169,18 @@ impl ChainResult {
             (skipped, unfinished) => Some(format!("{skipped} skipped, {unfinished} unfinished")),
         }
     }
+}
+
+/// Says that a chain failed under a policy, if it did.
+fn failure(policy: &PolicyRun, chain: &ChainInfo) -> Option<String> {
+    let (result, id, under) = (policy.chain(&chain.id)?, &chain.id, &policy.policy);
+    let (misses, jobs) = (result.misses, result.jobs + result.unfinished);
+    if misses > 0 {
+        let (misses, jobs) = (count(misses), count(jobs));
+        return Some(format!("{id} missed {misses} of {jobs} deadlines under {under}"));
+    }
+    let over = over_bound(under, chain, result.summary());
+    over.then(|| format!("{id} exceeded its bound under {under}"))
 }
 
 /// Returns true if a response was longer than the guaranteed one. Only [`PRIORITY`] is guaranteed.
@@ -193,6 +217,8 @@ pub fn json(run: &ChainsRun) -> Value {
         "command": run.command,
         "date": run.date,
         "duration_s": run.duration_s,
+        "judged": run.judged,
+        "failures": run.failures(),
         "marks": run.marks,
         "policies": Value::from_iter(run.policies.iter().map(policy)),
     })

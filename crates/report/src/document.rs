@@ -232,6 +232,11 @@ impl Document {
         as_text::text(self, width, color)
     }
 
+    /// The document without its sections: what is said beside a page that has them.
+    pub fn summary(&self, width: usize, color: bool) -> String {
+        as_text::text(&Document { sections: Vec::new(), ..self.clone() }, width, color)
+    }
+
     /// The document as one self-contained page.
     ///
     /// # Errors

@@ -157,6 +157,30 @@ fn json_has_the_numbers_of_every_chain() {
 }
 
 #[test]
+fn judged_policies_are_named_with_the_chains_that_were_late() {
+    let judged = |policies: &[&str], run: ChainsRun| {
+        let judged = policies.iter().map(|policy| (*policy).to_owned()).collect();
+        ChainsRun { judged, ..run }
+    };
+    let punctual = judged(&["priority"], small());
+    // The best-effort chain missed a deadline, which does not count.
+    assert_eq!(punctual.failures(), [""; 0]);
+    let sentence = "Judged under priority: no critical chain was late.";
+    assert!(conclusion(&punctual).contains(sentence), "{}", conclusion(&punctual));
+    let mut late = judged(&["priority", "fifo"], small());
+    late.chains[0].bound_us = Some(24_000.0);
+    late.policies[1].chains[0].misses = 2;
+    let expected =
+        ["brake exceeded its bound under priority", "brake missed 2 of 2 deadlines under fifo"];
+    assert_eq!(late.failures(), expected);
+    let sentence = format!("Judged under priority and fifo: {}.", expected.join("; "));
+    assert!(conclusion(&late).contains(&sentence), "{}", conclusion(&late));
+    // Nobody asked for the other one.
+    let asked = ChainsRun { judged: vec!["timeslice".to_owned()], ..late };
+    assert!(asked.failures().is_empty() && !conclusion(&asked).contains("Judged"));
+}
+
+#[test]
 fn input_survives_its_own_json() {
     let text = serde_json::to_string(&small()).unwrap();
     assert_eq!(serde_json::from_str::<ChainsRun>(&text).unwrap(), small());

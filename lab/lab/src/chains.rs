@@ -15,29 +15,35 @@ pub(crate) mod disturbance;
 pub(crate) mod executor;
 pub(crate) mod fold;
 pub(crate) mod job;
-pub(crate) mod progress;
 pub(crate) mod server;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
 use realtime::work::Calibration;
 use realtime::{machine, thread};
 use report::chains::{ChainInfo, ChainsRun, PRIORITY};
-use report::document::WIDTH;
-use system::System;
+use system::{ArbitrationPolicy, System};
 
 use chains_plan::Plan;
 use chains_trial::{Arbitration, Placement, Trial};
 use fold::Cores;
-use progress::Progress;
 use terminal::output;
+use terminal::progress::Progress;
+use trial::signals;
+
+use crate::shown::{End, Shown};
 
 /// The calibration's spread above which it is told.
 const SPREAD: f64 = 0.2;
+/// Time for which each policy runs with --quick.
+pub(crate) const QUICK: Duration = Duration::from_secs(5);
+/// Usual time of the calibration.
+pub(crate) const CALIBRATION: Duration = Duration::from_secs(1);
+/// Usual time until the server and the executors of a policy are ready, and until they have ended.
+pub(crate) const STARTING: Duration = Duration::from_secs(2);
 
 /// Options of `keeptime-lab chains`.
 #[derive(clap::Args)]
@@ -45,17 +51,16 @@ pub(crate) struct Args {
     /// The system file: accelerators, executors and chains
     system: PathBuf,
     /// The policies to run, in this order, of priority, fifo, timeslice, and direct: without a
-    /// server, each executor process with devices of its own
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_parser = parse_arbitration,
-        default_value = "priority,fifo,timeslice"
-    )]
-    policy: Vec<Arbitration>,
+    /// server, each executor process with devices of its own [default: priority, which is judged,
+    /// beside fifo and timeslice, which are not; policies that are named here are all judged]
+    #[arg(long, value_delimiter = ',', value_parser = parse_arbitration)]
+    policy: Option<Vec<Arbitration>>,
     /// Time for which chains are released under each policy, as in 60s, 10m or 500ms
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
+    /// Run for 5 s under each policy
+    #[arg(long, conflicts_with = "duration")]
+    quick: bool,
     /// Cores of this machine for cores of the file, as in 2=0,3=1 [default: fold where needed]
     #[arg(long, value_delimiter = ',', value_parser = parse_pair, value_name = "FILE_CORE=CORE")]
     map: Vec<(u32, usize)>,
@@ -68,12 +73,12 @@ pub(crate) struct Args {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write a page with tables and plots to this file
-    #[arg(long)]
+    /// Write a page with tables and plots to this file, and print the summary only
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write everything that was measured, each response time included, to this file as JSON
-    #[arg(long)]
-    raw: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 /// Offsets of the chains' first releases.
@@ -94,7 +99,7 @@ fn parse_arbitration(name: &str) -> Result<Arbitration, String> {
 }
 
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let duration = terminal::time(text)?;
     match duration.as_nanos() {
         1_000_000..=86_400_000_000_000 => Ok(duration),
         _ => Err("expected 1ms to 24h".into()),
@@ -120,9 +125,30 @@ fn parse_offsets(text: &str) -> Result<Offsets, String> {
     }
 }
 
-/// Runs the command.
+impl Args {
+    /// The policies to run: those that were named, or the usual ones.
+    fn policies(&self) -> Vec<Arbitration> {
+        let usual =
+            [ArbitrationPolicy::Priority, ArbitrationPolicy::Fifo, ArbitrationPolicy::Timeslice];
+        self.policy.clone().unwrap_or_else(|| usual.map(Arbitration::Server).into())
+    }
+
+    /// The policies that are judged: those that were named, or the one that the analysis is about.
+    fn judged(&self) -> Vec<String> {
+        let named = self.policy.iter().flatten().map(|policy| policy.name().to_owned());
+        if self.policy.is_some() { named.collect() } else { vec![PRIORITY.to_owned()] }
+    }
+
+    fn duration(&self) -> Duration {
+        if self.quick { QUICK } else { self.duration }
+    }
+}
+
+/// Runs the command: 1 if a critical chain missed a deadline or exceeded its bound under a policy
+/// that is judged.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    check_policies(&args.policy)?;
+    let policies = args.policies();
+    check_policies(&policies)?;
     let system = System::read(&args.system)?;
     system.require_chains()?;
     system.require_accelerators()?;
@@ -132,26 +158,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Offsets::Random(seed) => Some(seed.unwrap_or(args.seed)),
     };
     let offsets_ns = chains_plan::offsets_ns(&system, seed);
-    let duration_ns = args.duration.as_nanos() as u64;
-    let plan = Plan::new(&system, &cores, &offsets_ns, duration_ns)?;
-    for (option, file) in [("--html", &args.html), ("--raw", &args.raw)] {
-        if let Some(file) = file {
-            check_writable(option, file)?;
-        }
-    }
-    let mut progress = Progress::new("chains");
-    progress.begin("calibrating");
-    let interrupted = ::trial::signals()?;
+    let duration = args.duration();
+    let plan = Plan::new(&system, &cores, &offsets_ns, duration.as_nanos() as u64)?;
+    output::check("--html", args.html.as_deref())?;
+    output::check("--out", args.out.as_deref())?;
+    let planned = CALIBRATION + (duration + STARTING) * policies.len() as u32;
+    let progress = Progress::start("keeptime-lab chains", Some(planned));
+    progress.stage("calibrating");
     let calibration = calibrate(&cores)?;
-    let placement = Placement { system: &system, file: &args.system, cores: &cores, interrupted };
+    let placement = Placement { system: &system, file: &args.system, cores: &cores };
     let trial = Trial { placement, plan: &plan, calibration };
     let mut run = describe(args, &system, &cores, &calibration);
-    for &policy in &args.policy {
-        run.policies.push(trial.run(policy, &mut progress)?);
-    }
+    let ran = policies.iter().try_for_each(|&policy| {
+        run.policies.push(trial.run(policy, &progress)?);
+        progress.tell(format_args!("{}: finished", policy.name()));
+        Ok(())
+    });
+    let interrupted = signals::finished(ran)?;
     drop(progress);
-    print(args, &run)?;
-    Ok(if meets_deadlines(&run) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let units = (run.policies.len(), policies.len());
+    let end = End { interrupted, units, name: "policies" };
+    print(args, &run, &end)?;
+    end.answer(if run.failures().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn check_policies(policies: &[Arbitration]) -> anyhow::Result<()> {
@@ -161,12 +189,6 @@ fn check_policies(policies: &[Arbitration]) -> anyhow::Result<()> {
         anyhow::ensure!(seen.insert(policy), "--policy: found {name} twice, expected it once");
     }
     Ok(())
-}
-
-/// Before minutes of running, not after them.
-pub(crate) fn check_writable(option: &str, path: &Path) -> anyhow::Result<()> {
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    file.map(|_| ()).with_context(|| format!("{option} {}", path.display()))
 }
 
 /// Measures the speed of processor work on the core of an executor, undisturbed if possible.
@@ -212,7 +234,8 @@ fn describe(args: &Args, system: &System, cores: &Cores, calibration: &Calibrati
         machine: machine_in_words(),
         command: terminal::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        duration_s: args.duration.as_secs_f64(),
+        duration_s: args.duration().as_secs_f64(),
+        judged: args.judged(),
         marks,
         chains: chains.collect(),
         policies: Vec::new(),
@@ -227,19 +250,13 @@ pub(crate) fn machine_in_words() -> String {
     format!("{model}, {cores} core{plural}{kind}, Linux {release}")
 }
 
-fn print(args: &Args, run: &ChainsRun) -> anyhow::Result<()> {
-    let document = report::chains::document(run);
-    output::print(args.json, || report::chains::json(run), || document.text(WIDTH, true))?;
-    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
-    output::write("--raw", args.raw.as_deref(), || Ok(serde_json::to_string(run)?))
-}
-
-/// Returns true if no chain whose deadline counts missed one under the priority policy.
-fn meets_deadlines(run: &ChainsRun) -> bool {
-    let Some(policy) = run.policy(PRIORITY) else { return true };
-    let counts = |chain: &&ChainInfo| !chain.best_effort;
-    let results = run.chains.iter().filter(counts).filter_map(|chain| policy.chain(&chain.id));
-    results.map(|result| result.misses).sum::<u64>() == 0
+fn print(args: &Args, run: &ChainsRun, end: &End) -> anyhow::Result<()> {
+    end.check()?;
+    let schema = ("keeptime.chains", 1);
+    let shown = Shown { schema, json: args.json, html: args.html.as_deref(), end };
+    let all = || Ok(serde_json::to_string(&shown.framed(serde_json::to_value(run)?))?);
+    output::write("--out", args.out.as_deref(), all)?;
+    shown.document(|| report::chains::json(run), report::chains::document(run))
 }
 
 #[cfg(test)]

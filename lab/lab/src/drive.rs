@@ -11,6 +11,7 @@ mod scenario;
 mod study_command;
 mod trace;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -25,9 +26,12 @@ use report::document::WIDTH;
 use report::drive::{DriveRun, Hazard, Lane};
 use world::World;
 
+use crate::shown::End;
 use clock::Clock;
 use scenario::{Named, Which};
 use terminal::output;
+use terminal::progress::Progress;
+use trial::signals;
 
 /// Default factor by which simulated cores are slower than this machine's.
 const USUAL_FACTOR: f64 = 10.0;
@@ -48,7 +52,10 @@ pub(crate) struct Args {
     stack: Wiring,
     /// The policies to drive under, in this order
     #[arg(long, value_delimiter = ',', default_value = "base,all")]
-    policies: Vec<Policy>,
+    policy: Vec<Policy>,
+    /// Drive under the policy all only
+    #[arg(long, conflicts_with = "policy")]
+    quick: bool,
     /// Factor by which the stack's cores are slower than this machine's; keeptime-lab drive study finds
     /// the one with which the base policy is as slow as the stack that COLA's authors measured
     #[arg(long, default_value_t = USUAL_FACTOR)]
@@ -81,15 +88,22 @@ pub(crate) struct Args {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write a page to this file: what happened, and why the vehicle reacted when it did
-    #[arg(long)]
+    /// Write a page to this file: what happened, and why the vehicle reacted when it did; print the
+    /// summary only
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write what happened in the stack to this file, for keeptime report
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write the scenario to this file as YAML, to change it
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+}
+
+impl Args {
+    fn policies(&self) -> Vec<Policy> {
+        if self.quick { vec![Policy::All] } else { self.policy.clone() }
+    }
 }
 
 #[derive(clap::Subcommand)]
@@ -132,15 +146,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let scenario = args.scenario.as_ref().context("SCENARIO: found none, expected one")?;
     let places = {
         let more = usize::from(args.perception.is_some());
-        clock::places(args.clock, &args.policies, args.factor, args.fold, more)?
+        clock::places(args.clock, &args.policies(), args.factor, args.fold, more)?
     };
+    output::check("--html", args.html.as_deref())?;
     let named = scenario.load()?;
     output::write("--write", args.write.as_deref(), || Ok(named.scenario.to_yaml()))?;
     let mut run = beginning(args, &named, places.as_ref())?;
     let stack = args.stack.stack();
     let tape = |path: &PathBuf| trace::Tape::create(path, &run, args.clock);
     let mut tape = args.trace.as_ref().map(tape).transpose()?;
-    for policy in &args.policies {
+    let policies = args.policies();
+    let progress = Progress::start("keeptime-lab drive", None);
+    let driven = policies.iter().enumerate().try_for_each(|(number, policy)| {
         let perception = perception(args);
         let features = Features {
             confirm_frames: args.confirm,
@@ -148,20 +165,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             perception: perception.clone(),
             ..policy.features()
         };
-        tell!("keeptime-lab drive: {policy}: driving");
+        progress.at(number as u64, policies.len() as u64, &format!("driving under {policy}"));
         let mut film = film::Film::default();
-        let show = &mut |world: &World| film.take(world);
+        let show = &mut |world: &World| {
+            film.take(world);
+            signals::interrupted().map_or(ControlFlow::Continue(()), |_| ControlFlow::Break(()))
+        };
         let (scenario, until) = (&named.scenario, named.until);
-        let outcome = match &places {
+        let driven = match &places {
             None => {
                 let costs = policy.costs(args.factor);
-                driving::drive::watch(scenario, stack, &features, costs, until, show)?
+                driving::drive::watch(scenario, stack, &features, costs, until, show)
             }
             Some(places) => {
                 let at = (places, args.factor);
-                driving::wall::watch(scenario, stack, &features, at, until, show)?
+                driving::wall::watch(scenario, stack, &features, at, until, show)
             }
         };
+        signals::check()?;
+        let outcome = driven?;
         run.marks.extend(clock::marks(*policy, &outcome));
         run.marks.extend(perception.map(|it| answers(*policy, &it)));
         if let (Some(hazard), Some(began)) = (&mut run.hazard, outcome.began) {
@@ -171,11 +193,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             tape.add(policy.to_string(), &outcome)?;
         }
         run.drives.push(film.develop(policy.to_string(), &outcome));
-    }
+        progress.tell(format_args!("{policy}: finished"));
+        Ok(())
+    });
+    let interrupted = signals::finished(driven)?;
+    drop(progress);
+    let end = End { interrupted, units: (run.drives.len(), policies.len()), name: "policies" };
+    end.check()?;
+    run.marks.extend(end.partial());
     tape.map_or(Ok(()), trace::Tape::finish)?;
-    print(args, &run)?;
+    if let Some(trace) = &args.trace {
+        tell!("wrote {}", trace.display());
+    }
+    print(args, &run, &end)?;
     let collided = run.drives.iter().any(|drive| drive.collision.is_some());
-    Ok(ExitCode::from(u8::from(collided)))
+    end.answer(ExitCode::from(u8::from(collided)))
 }
 
 /// The network's service, for one drive.
@@ -249,8 +281,16 @@ fn carried(middleware: Middleware) -> &'static str {
     }
 }
 
-fn print(args: &Args, run: &DriveRun) -> anyhow::Result<()> {
-    let words = || report::drive::document(run).text(WIDTH, true);
-    output::print(args.json, || report::drive::json(run), words)?;
-    output::write("--html", args.html.as_deref(), || Ok(report::drive::html(run)?))
+fn print(args: &Args, run: &DriveRun, end: &End) -> anyhow::Result<()> {
+    output::write("--html", args.html.as_deref(), || Ok(report::drive::html(run)?))?;
+    let words = || match &args.html {
+        Some(_) => report::drive::document(run).summary(WIDTH, true),
+        None => report::drive::document(run).text(WIDTH, true),
+    };
+    let json = || {
+        let mut json = report::drive::json(run);
+        json["partial"] = end.partial().into();
+        json
+    };
+    output::print(args.json, json, words)
 }

@@ -23,34 +23,40 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use realtime::thread;
 use realtime::work::Calibration;
-use report::document::WIDTH;
 use report::graph::{GraphRun, PathInfo, Reported};
 use system::{Graph, System, Work};
 
 use crate::chains::bound::shared_cores;
 use crate::chains::chains_trial::Placement;
 use crate::chains::fold::Cores;
-use crate::chains::progress::Progress;
 use crate::chains::{
-    calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair, spread_mark,
+    CALIBRATION, QUICK, STARTING, calibrate, fold, machine_in_words, parse_duration, parse_pair,
+    spread_mark,
 };
+use crate::shown::{End, Shown};
 use graph_bounds::{MarginSource, TimeMargin};
 use plan::Threads;
 use terminal::output;
+use terminal::progress::Progress;
 use trial::{Method, Trial};
 use wire::Transport;
+
+use ::trial::signals;
 
 /// Options of `keeptime-lab graph`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The system file, with a graph
     system: PathBuf,
-    /// The methods to run, in this order
+    /// The policies to run, in this order
     #[arg(long, value_delimiter = ',', value_enum, default_value = "ros2,picas,keeptime")]
-    methods: Vec<Method>,
+    policy: Vec<Method>,
     /// Time for which timers release under each method, as in 60s, 10m or 500ms
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
+    /// Run for 5 s under each policy
+    #[arg(long, conflicts_with = "duration")]
+    quick: bool,
     /// The executors of the file with one thread each, or one executor with a thread on each of
     /// their cores
     #[arg(long, value_enum, default_value = "single")]
@@ -71,40 +77,42 @@ pub(crate) struct Args {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write a page with tables and plots to this file
-    #[arg(long)]
+    /// Write a page with tables and plots to this file, and print the summary only
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write everything that was measured, each latency included, to this file as JSON
-    #[arg(long)]
-    raw: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl Args {
+    fn duration(&self) -> Duration {
+        if self.quick { QUICK } else { self.duration }
+    }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut seen = HashSet::new();
-    for method in &args.methods {
+    for method in &args.policy {
         let name = method.name();
-        anyhow::ensure!(seen.insert(*method), "--methods: found {name} twice, expected it once");
+        anyhow::ensure!(seen.insert(*method), "--policy: found {name} twice, expected it once");
     }
     let system = System::read(&args.system)?;
     let graph = system.require_graph()?;
     let cores = fold::place(&system, &thread::cores(), &args.map)?;
     let executors = plan::executors(&system, graph, &cores, args.threads)?;
-    for (option, file) in [("--html", &args.html), ("--raw", &args.raw)] {
-        if let Some(file) = file {
-            check_writable(option, file)?;
-        }
-    }
-    let mut progress = Progress::new("graph");
-    let interrupted = ::trial::signals()?;
+    output::check("--html", args.html.as_deref())?;
+    output::check("--out", args.out.as_deref())?;
+    let progress = Progress::start("keeptime-lab graph", Some(planned(args)));
     let calibration = match graph.nodes.iter().any(|node| matches!(node.work, Work::Cpu(_))) {
         true => {
-            progress.begin("calibrating");
+            progress.stage("calibrating");
             Some(calibrate(&cores)?)
         }
         false => None,
     };
-    let placement = Placement { system: &system, file: &args.system, cores: &cores, interrupted };
+    let placement = Placement { system: &system, file: &args.system, cores: &cores };
     let trial = Trial {
         placement,
         graph,
@@ -112,23 +120,32 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         transport: args.transport,
         domain: args.domain,
         calibration,
-        duration_ns: args.duration.as_nanos() as u64,
+        duration_ns: args.duration().as_nanos() as u64,
     };
     let margin = match &args.margin {
         MarginSource::Given(margin) => margin.clone(),
-        MarginSource::Measured => {
-            rehearsal::margin(&trial, rehearsed(args, graph)?, &mut progress)?
-        }
+        MarginSource::Measured => rehearsal::margin(&trial, rehearsed(args, graph)?, &progress)?,
     };
     let mut run = describe(args, &system, graph, cores.marks.clone(), calibration);
     run.margin = margin.words();
     guarantee(&mut run, (args.threads, &margin), &system, graph, &cores);
-    for &method in &args.methods {
-        run.methods.push(trial.run(method, &mut progress)?);
-    }
+    let ran = args.policy.iter().try_for_each(|&method| {
+        run.methods.push(trial.run(method, &progress)?);
+        progress.tell(format_args!("{}: finished", method.name()));
+        Ok(())
+    });
+    let interrupted = signals::finished(ran)?;
     drop(progress);
-    print(args, &run)?;
-    Ok(if run.keeps_bounds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let units = (run.methods.len(), args.policy.len());
+    let end = End { interrupted, units, name: "policies" };
+    print(args, &run, &end)?;
+    end.answer(if run.keeps_bounds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Time that the command takes.
+fn planned(args: &Args) -> Duration {
+    let rehearsal = u32::from(matches!(args.margin, MarginSource::Measured));
+    CALIBRATION + (args.duration() + STARTING) * (args.policy.len() as u32 + rehearsal)
 }
 
 /// The method of which the margin is measured: one that has bounds.
@@ -138,8 +155,8 @@ fn rehearsed(args: &Args, graph: &Graph) -> anyhow::Result<Method> {
         Method::Picas => !has_segments(graph),
         Method::Ros2 => false,
     };
-    args.methods.iter().copied().find(has_bounds).context(
-        "--margin measured: no method of --methods has bounds, expected keeptime, or picas for a \
+    args.policy.iter().copied().find(has_bounds).context(
+        "--margin measured: no policy of --policy has bounds, expected keeptime, or picas for a \
          graph without accelerators",
     )
 }
@@ -196,7 +213,7 @@ fn describe(
             .iter()
             .filter(|_| single)
             .map(|(method, ns)| Reported { method: method.clone(), max_us: *ns as f64 / 1e3 });
-        let released = args.duration.as_nanos() as u64;
+        let released = args.duration().as_nanos() as u64;
         PathInfo {
             id: path.id.clone(),
             roots: path.roots.clone(),
@@ -216,7 +233,7 @@ fn describe(
         machine: machine_in_words(),
         command: terminal::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        duration_s: args.duration.as_secs_f64(),
+        duration_s: args.duration().as_secs_f64(),
         threads: match args.threads {
             Threads::Single => "executors of one thread".into(),
             Threads::Multi => "one executor of several threads".into(),
@@ -234,9 +251,11 @@ fn describe(
     }
 }
 
-fn print(args: &Args, run: &GraphRun) -> anyhow::Result<()> {
-    let document = report::graph::document(run);
-    output::print(args.json, || report::graph::json(run), || document.text(WIDTH, true))?;
-    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
-    output::write("--raw", args.raw.as_deref(), || Ok(serde_json::to_string(run)?))
+fn print(args: &Args, run: &GraphRun, end: &End) -> anyhow::Result<()> {
+    end.check()?;
+    let schema = ("keeptime.graph-run", 1);
+    let shown = Shown { schema, json: args.json, html: args.html.as_deref(), end };
+    let all = || Ok(serde_json::to_string(&shown.framed(serde_json::to_value(run)?))?);
+    output::write("--out", args.out.as_deref(), all)?;
+    shown.document(|| report::graph::json(run), report::graph::document(run))
 }

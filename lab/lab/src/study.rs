@@ -31,8 +31,11 @@ use experiment::{Setting, Source, Study};
 use method::Method;
 use row::Row;
 
-use report::document::WIDTH;
+use crate::shown::{End, Shown};
 use terminal::output;
+
+/// Sets of each point with --quick.
+const QUICK: u64 = 20;
 
 /// Options of `keeptime-lab study`.
 #[derive(clap::Args)]
@@ -79,6 +82,9 @@ struct WithSimulation<E: clap::Args> {
 /// Options of every experiment.
 #[derive(clap::Args)]
 struct Common {
+    /// Judge 20 sets of each point
+    #[arg(long, conflicts_with = "sets")]
+    quick: bool,
     /// Sets of each point
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     sets: u64,
@@ -101,6 +107,9 @@ struct Common {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Write the page to this file, and print the summary only
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print this set of the one point that is selected as a system file, and do nothing else
     #[arg(long, value_name = "SET", conflicts_with_all = ["out", "shard", "json"])]
     draw: Option<u64>,
@@ -138,6 +147,7 @@ fn study(setting: Setting, common: &Common, schedules: u32) -> anyhow::Result<Ex
     if let Some(set) = common.draw {
         return draw(&plan, set);
     }
+    output::check("--html", common.html.as_deref())?;
     if let Some(folder) = &common.out {
         // Before minutes of work, not after them.
         std::fs::create_dir_all(folder).with_context(|| format!("--out {}", folder.display()))?;
@@ -147,14 +157,17 @@ fn study(setting: Setting, common: &Common, schedules: u32) -> anyhow::Result<Ex
         Some(threads) => usize::from(threads.get()),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let rows = work::all(&plan, threads, &*trial::signals()?)?;
-    finish(&plan.study, plan.shard, &rows, common.out.as_deref(), common.json)?;
-    Ok(ExitCode::SUCCESS)
+    let (rows, end) = work::all(&plan, threads)?;
+    end.check()?;
+    let files = Files { out: common.out.as_deref(), html: common.html.as_deref() };
+    finish(&plan.study, plan.shard, &rows, &files, (common.json, &end))?;
+    end.answer(ExitCode::SUCCESS)
 }
 
 fn merge(args: &merge::Args) -> anyhow::Result<ExitCode> {
     let (study, rows) = merge::read(&args.folders)?;
-    finish(&study, Shard::WHOLE, &rows, Some(&args.out), args.json)?;
+    let files = Files { out: Some(&args.out), html: args.html.as_deref() };
+    finish(&study, Shard::WHOLE, &rows, &files, (args.json, &End::default()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -177,7 +190,7 @@ impl Plan {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             experiment: setting.experiment,
             seed: common.seed,
-            sets: common.sets,
+            sets: if common.quick { QUICK } else { common.sets },
             methods: methods.iter().map(Method::to_string).collect(),
             scale: scale.map(|scale| scale.get_name().to_owned()),
             parameters,
@@ -214,22 +227,31 @@ fn draw(plan: &Plan, set: u64) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the folder and prints the result.
+/// The folder and the page that are written.
+struct Files<'a> {
+    out: Option<&'a Path>,
+    html: Option<&'a Path>,
+}
+
+/// Writes the folder and the page and prints the result.
 fn finish(
     study: &Study,
     shard: Shard,
     rows: &[Row],
-    out: Option<&Path>,
-    json: bool,
+    files: &Files<'_>,
+    (json, end): (bool, &End),
 ) -> anyhow::Result<()> {
     let command = terminal::command_line::this_command();
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let run = outcome::run(study, shard, rows, &command, date);
+    let mut run = outcome::run(study, shard, rows, &command, date);
+    run.marks.extend(end.partial());
     let document = report::study::document(&run);
-    if let Some(folder) = out {
+    if let Some(folder) = files.out {
         let page = document.html()?;
         folder::write(folder, study, shard, &command, rows, &page)
             .with_context(|| format!("--out {}", folder.display()))?;
+        tell!("wrote {}", folder.display());
     }
-    output::print(json, || report::study::json(&run), || document.text(WIDTH, true))
+    let shown = Shown { schema: ("keeptime.study", 1), json, html: files.html, end };
+    shown.document(|| report::study::json(&run), document)
 }

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use accel::{Client, Error};
 use anyhow::{Context, ensure};
@@ -43,15 +42,11 @@ pub(crate) fn serve(file: &Path, socket: &Path, options: &[OsString]) -> anyhow:
 ///
 /// # Errors
 /// The server cannot start; the error is its message.
-pub(crate) fn start_server(
-    command: Command,
-    socket: &Path,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<Child> {
+pub(crate) fn start_server(command: Command, socket: &Path) -> anyhow::Result<Child> {
     let mut server = Child::start("the accelerator server", command)?;
     let mut last = None;
     let until_ns = monotonic_ns() + READY_NS;
-    let answers = trial::wait_until(interrupted, until_ns, || {
+    let answers = trial::wait_until(until_ns, || {
         match Client::connect(socket) {
             Ok(_) => return Ok(true),
             Err(error @ (Error::NoServer { .. } | Error::ServerLost { .. })) => last = Some(error),

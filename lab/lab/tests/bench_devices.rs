@@ -35,7 +35,7 @@ fn submission_is_measured_on_all_devices_and_every_result_is_right() {
     let out = folder.path().join("study");
     let sizes = ["--k", "1,2", "--l", "1,5", "--repetitions", "3", "--warm-up", "1"];
     let path = out.to_str().unwrap();
-    let study = [&["submission", "--json", "--output", path], &sizes[..]].concat();
+    let study = [&["submission", "--json", "--out", path], &sizes[..]].concat();
     let output = json(&bench(&study));
     let cases = output["cases"].as_array().unwrap();
     let of = |device: &str| cases.iter().filter(|case| case["accelerator"] == device).count();

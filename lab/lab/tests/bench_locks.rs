@@ -169,7 +169,8 @@ fn wrong_options_are_refused() {
         (&["--trace", "--pairs", "999"], "999 is not in 1000..=20000000"),
         (&["--trace", "--repetitions", "0"], "0 is not in 1..=1000"),
         (&["--threads", "0"], "0 is not in 1..=1000"),
-        (&["--seconds", "0"], "expected seconds from 0.01 to 60, as in 0.3"),
+        (&["--duration", "0s"], "expected a time from 10ms to 60s, as in 300ms"),
+        (&["--duration", "0.3"], "'0.3' for '--duration <TIME>'"),
         (&["--policy", "unfair"], policies),
     ] {
         let output = bench(None, options);
@@ -183,7 +184,7 @@ fn wrong_options_are_refused() {
 const MUTEXES: [&str; 6] =
     ["default", "inherit-native", "inherit", "fair", "fair+inherit", "parking_lot"];
 const RWLOCKS: [&str; 4] = ["default", "phase-fair", "ck", "parking_lot"];
-const SHORT: [&str; 5] = ["--json", "--seconds", "0.03", "--repetitions", "2"];
+const SHORT: [&str; 5] = ["--json", "--duration", "30ms", "--repetitions", "2"];
 
 fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().unwrap_or_else(|| panic!("no array {key}"))
@@ -328,7 +329,7 @@ fn policy_of_a_library_that_is_not_there_is_left_out() {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
     let options =
-        ["bench", "locks", "--threads", "1", "--policy", "default,ck", "--seconds", "0.01"];
+        ["bench", "locks", "--threads", "1", "--policy", "default,ck", "--duration", "10ms"];
     let mut command = laboratory();
     command.env("CC", &compiler).args(options).args(["--repetitions", "1"]);
     let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);

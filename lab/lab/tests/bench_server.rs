@@ -2,10 +2,12 @@
 
 mod program;
 
+use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use program::laboratory;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A server's real-time threads keep the control thread of another one from their core.
@@ -53,7 +55,7 @@ mod soak {
 
 /// Medians, in ns, of requests that are busy for 2 ms: of the request, on the device, in the server.
 fn medians_of_busy_requests() -> [f64; 3] {
-    let output = output(&["bench", "requests", "--samples", "250", "--busy-us", "2000", "--json"]);
+    let output = output(&["bench", "requests", "--samples", "250", "--busy", "2ms", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     ["request", "device", "server"]
@@ -73,6 +75,36 @@ fn killed_clients_cost_the_others_no_request() {
     for what in ["mapped_bytes", "descriptors"] {
         assert_eq!(server["before"][what], server["after"][what], "{result}");
     }
+}
+
+#[test]
+fn interrupted_kills_show_the_clients_that_were_killed_and_leave_no_process() {
+    let _alone = ONE_SERVER_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = laboratory();
+    command.args(["bench", "kills", "--count", "1000", "--json"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.spawn().unwrap();
+    let mut progress = BufReader::new(run.stderr.take().unwrap()).lines();
+    let killing = |line: String| line.contains("takes about");
+    assert!(progress.any(|line| killing(line.unwrap())), "no client was killed");
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let said: Vec<String> = progress.map(Result::unwrap).collect();
+    let id = run.id();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said:?}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["schema"], "keeptime.bench-kills");
+    let killed = result["kills"].as_u64().unwrap();
+    assert!((1..1000).contains(&killed), "{result}");
+    let partial = format!("partial, interrupted by SIGINT: {killed} of 1000 kills finished");
+    assert_eq!(result["partial"], partial);
+    assert!(result["critical"]["requests"].as_u64().unwrap() > 0, "{result}");
+    let option = format!("\0--parent\0{id}\0");
+    let left = std::fs::read_dir("/proc").unwrap().flatten().filter(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&option)
+    });
+    assert_eq!(left.count(), 0);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn ways_are_measured_in_one_run_and_parts_sum_to_the_whole() {
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(run["steps"], serde_json::json!(STEPS));
     assert_eq!((number(&run["delay_ns"]), number(&run["loss"])), (2e6, 0.0));
-    assert_eq!(run["paam_overhead_us"], serde_json::json!({"best": 198.0, "worst": 391.0}));
+    assert_eq!(run["paam_overhead_ns"], serde_json::json!({"best": 198e3, "worst": 391e3}));
     for name in ["command", "date", "machine", "device", "marks"] {
         assert!(!run[name].is_null(), "{name}: {run}");
     }

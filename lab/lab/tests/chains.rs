@@ -56,17 +56,20 @@ fn json_has_every_number_of_every_chain_under_every_policy() {
     let bench = Bench::new(SYSTEM);
     let run = bench.json(&["--duration", "1s"]);
     for policy in ["priority", "fifo", "timeslice"] {
-        for (chain, period_us) in [("brake", 20_000.0), ("map", 50_000.0), ("log", 10_000.0)] {
+        for (chain, period_ns) in [("brake", 20e6), ("map", 50e6), ("log", 10e6)] {
             let result = &run["policies"][policy]["chains"][chain];
-            assert_eq!(result["period_us"], period_us, "{policy} {chain} in {run}");
+            assert_eq!(result["period_ns"], period_ns, "{policy} {chain} in {run}");
             assert!(result["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{policy} {chain}");
             assert!(result["misses"].is_u64(), "{policy} {chain}: {result}");
-            assert!(result["bound_us"].is_null(), "{policy} {chain}: {result}");
-            let times = ["p50_us", "p99_us", "max_us"].map(|key| result[key].as_f64().unwrap());
+            assert!(result["bound_ns"].is_null(), "{policy} {chain}: {result}");
+            let times = ["p50_ns", "p99_ns", "max_ns"].map(|key| result[key].as_f64().unwrap());
             assert!(times[0] > 0.0 && times.is_sorted(), "{policy} {chain}: {result}");
         }
     }
     assert_eq!(run["policies"].as_object().unwrap().len(), 3);
+    assert_eq!((&run["schema"], &run["version"]), (&"keeptime.chains".into(), &1.into()));
+    assert_eq!((&run["partial"], &run["duration_ns"]), (&Value::Null, &1e9.into()));
+    assert_eq!(run["judged"], serde_json::json!(["priority"]));
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn real_time_chains_serve_every_release_also_across_executors() {
     assert_eq!(chains["map"]["jobs"], 20, "{run}");
     // 200 us and 100 us of processor and 500 us of accelerator; a machine may be a little
     // faster than when it was calibrated.
-    assert!(chains["brake"]["p50_us"].as_f64().unwrap() > 400.0, "{run}");
+    assert!(chains["brake"]["p50_ns"].as_f64().unwrap() > 400e3, "{run}");
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn chains_without_a_server_have_devices_of_their_own() {
     let direct = &run["policies"]["direct"];
     let brake = &direct["chains"]["brake"];
     assert_eq!(brake["jobs"], 50, "{run}");
-    assert!(brake["p50_us"].as_f64().unwrap() > 400.0, "the accelerator has worked: {run}");
+    assert!(brake["p50_ns"].as_f64().unwrap() > 400e3, "the accelerator has worked: {run}");
     assert!(direct["chains"]["map"]["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{run}");
 }
 
@@ -121,31 +124,60 @@ fn chain_may_come_back_to_its_first_executor() {
 }
 
 #[test]
-fn tables_end_with_the_conclusion_and_the_page_is_written() {
+fn tables_end_with_the_conclusion_and_beside_a_page_there_is_only_the_summary() {
     let bench = Bench::new(SYSTEM);
     let page = bench.folder.join("page.html");
-    let page_option = page.to_str().unwrap();
-    let options = ["--duration", "300ms", "--policy", "priority,fifo", "--html", page_option];
-    let output = bench.command(&options).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains(" priority ") && text.contains(" fifo "), "{text}");
+    let options = ["--duration", "300ms", "--policy", "priority,fifo"];
+    let run = |more: &[&str]| {
+        let output = bench.command(&[&options[..], more].concat()).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let [text, said] = run(&[]);
+    assert!(text.contains("chain ") && text.contains(" priority ") && text.contains(" fifo "));
     assert!(text.rsplit("\n\n").next().unwrap().contains("brake"), "{text}");
     assert!(!text.contains('\x1b'), "{text}");
-    assert!(String::from_utf8(output.stderr).unwrap().contains("s left"));
+    assert!(said.starts_with("keeptime-lab chains: takes about 6s\n"), "{said}");
+    assert!(said.contains("fifo: finished\n"), "{said}");
+    assert!(!page.exists());
+    let [text, said] = run(&["--html", page.to_str().unwrap()]);
+    assert!(text.contains("brake") && text.contains("Judged under priority and fifo"), "{text}");
+    assert!(!text.contains("Distributions") && !text.contains(" p99 "), "{text}");
+    assert!(said.ends_with(&format!("wrote {}\n", page.display())), "{said}");
     assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
 }
 
 #[test]
-fn missed_deadline_under_priority_is_exit_status_1() {
-    let late = SYSTEM.replace("period: 50 ms", "period: 50 ms\n  deadline: 1 us");
-    let bench = Bench::new(&late);
-    let status = |policy| {
-        let options = ["--duration", "200ms", "--policy", policy];
-        bench.command(&options).output().unwrap().status.code()
+fn missed_deadline_under_a_judged_policy_is_exit_status_1() {
+    // No job takes less than that.
+    let late = SYSTEM.replace("period: 20 ms", "period: 20 ms\n  deadline: 1 us");
+    let status = |system: &str, options: &[&str]| {
+        let bench = Bench::new(system);
+        let duration = ["--duration", "300ms"];
+        let output = bench.command(&[&duration[..], options].concat()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    assert_eq!(status("priority"), Some(1));
-    assert_eq!(status("fifo"), Some(0));
+    let (code, text) = status(&late, &["--policy", "priority"]);
+    assert_eq!(code, Some(1), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Judged under priority: brake missed"), "{text}");
+    // A policy that was named is judged, too.
+    assert_eq!(status(&late, &["--policy", "fifo"]).0, Some(1));
+    // Policies that are run beside priority for comparison are not.
+    let (code, text) = status(ROOMY, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("Judged under priority: no critical chain was late."), "{text}");
 }
+
+/// A chain that needs a thousandth of its period.
+const ROOMY: &str = "
+accelerators: [{id: gpu0, buckets: 1, cores: [0]}]
+executors: [{id: a, core: 1, priority: 5}]
+chains:
+- id: calm
+  priority: 1
+  period: 2 s
+  callbacks: [{id: x, executor: a, cpu: 1 ms, segments: [{accel: gpu0, exec: 1 ms}]}]
+";
 
 #[test]
 fn random_offsets_release_every_chain_in_its_first_period() {
@@ -216,7 +248,7 @@ fn what_stops_the_server_from_starting_is_shown() {
 #[test]
 fn children_go_with_their_parent_even_if_it_is_killed() {
     let bench = Bench::new(SYSTEM);
-    for (signal, status) in [(Signal::KILL, None), (Signal::TERM, Some(2))] {
+    for (signal, status) in [(Signal::KILL, None), (Signal::TERM, Some(143))] {
         let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
         let _run = EndsWithTheTest::of(&parent);
         let id = parent.id();
@@ -242,12 +274,44 @@ fn interrupted_run_cleans_up() {
     let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
     let _run = EndsWithTheTest::of(&parent);
     let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
-    assert!(progress.any(|line| line.unwrap().contains("s left")), "the chains did not start");
+    let started = |line: String| line.contains("chains: priority, ");
+    assert!(progress.any(|line| started(line.unwrap())), "the chains did not start");
     assert_eq!(bench.files(), 2, "the system file and the folder of sockets");
     kill(&parent, Signal::INT);
-    assert!(progress.any(|line| line.unwrap() == "keeptime-lab: interrupted"));
-    assert_eq!(parent.wait().unwrap().code(), Some(2));
+    assert!(progress.any(|line| line.unwrap() == "keeptime-lab: interrupted by SIGINT"));
+    assert_eq!(parent.wait().unwrap().code(), Some(130));
     assert_eq!((children_of(parent.id()), bench.files()), (0, 1));
+}
+
+#[test]
+fn interrupted_run_shows_the_policies_that_finished() {
+    for (signal, status, name) in [(Signal::INT, 130, "SIGINT"), (Signal::TERM, 143, "SIGTERM")] {
+        let bench = Bench::new(SYSTEM);
+        let page = bench.folder.join("page.html");
+        let options = ["--duration", "5s", "--policy", "priority,fifo", "--json", "--html"];
+        let mut run = bench.command(&options);
+        let mut parent = run.arg(&page).spawn().unwrap();
+        let _run = EndsWithTheTest::of(&parent);
+        let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
+        let finished = |line: String| line == "keeptime-lab chains: priority: finished";
+        assert!(progress.any(|line| finished(line.unwrap())), "priority did not finish");
+        assert!(!page.exists(), "the page is written at the end");
+        kill(&parent, signal);
+        let said: Vec<String> = progress.map(Result::unwrap).collect();
+        let id = parent.id();
+        let output = parent.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{said:?}");
+        assert_eq!(said.last().unwrap(), &format!("keeptime-lab: interrupted by {name}"));
+        assert_eq!((children_of(id), bench.files()), (0, 2), "the system file and the page");
+        let run = json(&output);
+        let partial = format!("partial, interrupted by {name}: 1 of 2 policies finished");
+        assert_eq!(run["partial"], partial, "{run}");
+        let policies: Vec<&String> = run["policies"].as_object().unwrap().keys().collect();
+        assert_eq!(policies, ["priority"]);
+        assert!(run["policies"]["priority"]["chains"]["brake"]["jobs"].as_u64().unwrap() > 0);
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains(&partial) && page.trim_end().ends_with("</html>"), "{page}");
+    }
 }
 
 #[test]
@@ -257,7 +321,8 @@ fn server_that_dies_is_a_mark_and_not_a_hang() {
     let mut parent = bench.command(&options).spawn().unwrap();
     let _run = EndsWithTheTest::of(&parent);
     let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
-    assert!(progress.any(|line| line.unwrap().contains("s left")), "the chains did not start");
+    let started = |line: String| line.contains("chains: priority, ");
+    assert!(progress.any(|line| started(line.unwrap())), "the chains did not start");
     for server in processes_of(parent.id(), "\0serve\0") {
         kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
     }

@@ -16,7 +16,7 @@ fn parts_of_a_reaction_sum_to_it_and_a_collision_is_the_answer_no() {
     let page = folder.path().join("drive.html");
     let page = page.to_str().unwrap();
     // The speed of this machine decides if the drive comes to a crash.
-    let arguments = ["corner:1", "--factor", "20", "--policies", "base", "--html", page, "--json"];
+    let arguments = ["corner:1", "--factor", "20", "--policy", "base", "--html", page, "--json"];
     let output = drive(&arguments);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let base = &said["drives"][0];
@@ -38,12 +38,12 @@ fn scenario_that_was_written_is_read_again_and_wrong_ones_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.yaml");
     let file = file.to_str().unwrap();
-    let write = ["normal:7", "--policies", "base", "--factor", "0.01", "--write", file];
+    let write = ["normal:7", "--policy", "base", "--factor", "0.01", "--write", file];
     assert!(drive(&write).status.code().unwrap() < 2);
     let text = std::fs::read_to_string(file).unwrap();
     let short = text.replace("duration_s: 25", "duration_s: 1");
     std::fs::write(file, &short).unwrap();
-    let output = drive(&[file, "--policies", "base"]);
+    let output = drive(&[file, "--policy", "base"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     std::fs::write(file, short.replace("duration_s: 1", "duration_s: -1")).unwrap();

@@ -38,7 +38,7 @@ fn drive_on_the_wall_clock_says_so_wherever_it_is_shown() {
     let (scenario, trace, page) = (path("lead.yaml"), path("lead.kt"), path("lead.html"));
     std::fs::write(&scenario, LEAD).unwrap();
     let wall = ["--clock", "wall", "--fold", "--factor", "1", "--trace", &trace, "--html", &page];
-    let drive = [&["drive", &scenario, "--policies", "base", "--json"][..], &wall].concat();
+    let drive = [&["drive", &scenario, "--policy", "base", "--json"][..], &wall].concat();
     let output = keeptime(&drive);
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
@@ -59,9 +59,9 @@ fn drive_on_the_wall_clock_says_so_wherever_it_is_shown() {
 #[test]
 fn what_cannot_be_driven_on_the_wall_clock_is_refused_in_words() {
     for (more, expected) in [
-        (["--clock", "wall", "--policies", "base,oracle"], "found oracle, which takes no time"),
+        (["--clock", "wall", "--policy", "base,oracle"], "found oracle, which takes no time"),
         (["--clock", "wall", "--factor", "0.5"], "--factor: found 0.5, expected 1 to 1000"),
-        (["--clock", "virtual", "--policies", "base"], "--fold: found it with --clock virtual"),
+        (["--clock", "virtual", "--policy", "base"], "--fold: found it with --clock virtual"),
     ] {
         let output = keeptime(&[&["drive", "corner:1", "--fold"], &more[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{more:?}");
@@ -71,7 +71,7 @@ fn what_cannot_be_driven_on_the_wall_clock_is_refused_in_words() {
     let core = realtime::thread::cores()[0];
     let on_one_core = std::thread::spawn(move || {
         realtime::thread::pin(&[core]).unwrap();
-        keeptime(&["drive", "corner:1", "--clock", "wall", "--policies", "base,brake"])
+        keeptime(&["drive", "corner:1", "--clock", "wall", "--policy", "base,brake"])
     });
     let output = on_one_core.join().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -86,7 +86,7 @@ fn study_drives_each_scenario_on_both_clocks_and_goes_on_where_it_was() {
     let study = |more: &[&str]| {
         let usual = ["--experiment", "clocks", "--scenarios", "0-0", "--stack", "a", "--factor"];
         let out = ["drive", "study", "--out", out.to_str().unwrap()];
-        keeptime(&[&out, &usual[..], &["1", "--policies", "base", "--fold"], more].concat())
+        keeptime(&[&out, &usual[..], &["1", "--policy", "base", "--fold"], more].concat())
     };
     let output = study(&["--json"]);
     assert!(output.status.success(), "{}", said(&output));

@@ -26,7 +26,7 @@ fn vehicle_drives_the_same_way_whatever_carries_its_messages() {
     // what got lost on the way.
     for stack in ["a", "b"] {
         let [pointer, bytes] = WAYS.map(|way| {
-            let fixed = ["drive", "corner:1", "--policies", "oracle", "--json", "--stack", stack];
+            let fixed = ["drive", "corner:1", "--policy", "oracle", "--json", "--stack", stack];
             let drove = json(&keeptime(&[&fixed[..], &["--middleware", way]].concat()));
             assert!(drove["drives"][0]["latency_ms"]["frames"].as_u64().unwrap() > 20);
             drove["drives"].clone()
@@ -44,7 +44,7 @@ fn report_has_what_each_topics_bytes_took() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let [pointer, bytes] = WAYS.map(|way| {
         let (trace, page) = (path(way), path("page.html"));
-        let policies = ["--policies", "base", "--factor", "4"];
+        let policies = ["--policy", "base", "--factor", "4"];
         let drive = ["drive", "corner:1", "--json", "--middleware", way, "--trace", &trace];
         keeptime(&[&drive[..], &policies].concat());
         let report = json(&keeptime(&["report", &trace, "--json", "--html", &page]));
@@ -97,7 +97,7 @@ mod soak {
     fn bytes_of_a_scan_take_five_times_as_long_as_those_of_boxes() {
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace").to_str().unwrap().to_owned();
-        let policies = ["--policies", "base", "--factor", "4"];
+        let policies = ["--policy", "base", "--factor", "4"];
         let drive = ["drive", "corner:1", "--json", "--middleware", "serialised"];
         keeptime(&[&drive[..], &policies, &["--trace", &trace]].concat());
         let report = json(&keeptime(&["report", &trace, "--json"]));

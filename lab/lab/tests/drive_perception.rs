@@ -49,7 +49,7 @@ fn command(folder: &Path, text: &str, accelerator: &str) -> Command {
     let scenario = folder.join("ahead.yaml");
     std::fs::write(&scenario, text).unwrap();
     let mut command = laboratory();
-    command.arg("drive").arg(scenario).args(["--policies", "base", "--json", "--perception"]);
+    command.arg("drive").arg(scenario).args(["--policy", "base", "--json", "--perception"]);
     command.arg(folder.join("keeptime.sock"));
     // So fast a computer that each frame is through before the next one replaces it, however slow
     // the one that the test runs on.
@@ -167,7 +167,7 @@ fn bench_asks_the_network_alone_and_beside_others_of_each_priority() {
     let bench = || {
         let mut command = laboratory();
         command.args(["bench", "perception", "--others", "0,2", "--others-priority", "10,50"]);
-        command.args(["--frames", "8", "--period-ms", "20", "--json"]);
+        command.args(["--frames", "8", "--period", "20ms", "--json"]);
         command.arg(folder.path().join("keeptime.sock")).output().unwrap()
     };
     let output = bench();

@@ -28,7 +28,7 @@ fn corner<'a>(policies: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn corner_at<'a>(factor: &'a str, policies: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let usual = ["--experiment", "corner", "--scenarios", "1-3", "--stack", "a", "--policies"];
+    let usual = ["--experiment", "corner", "--scenarios", "1-3", "--stack", "a", "--policy"];
     [usual.as_slice(), &[policies, "--factor", factor], more].concat()
 }
 
@@ -71,7 +71,7 @@ fn study_that_was_killed_goes_on_and_damage_is_named() {
     assert!(resumed.status.success(), "{}", said(&resumed));
     assert!(std::fs::read_to_string(&log).unwrap().starts_with(whole), "drives were kept");
     assert_eq!(rows(&killed).len(), 3);
-    assert!(said(&resumed).contains("drives: 3 of 3"), "{}", said(&resumed));
+    assert!(said(&resumed).contains("study: 3 of 3, drives"), "{}", said(&resumed));
 
     let other = study(&killed, &corner_at("5", "oracle", &["--resume"]));
     assert!(
@@ -144,8 +144,8 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
         (vec!["--merge", "a", "--factor", "5"], "cannot be used with"),
         (vec!["--experiment", "commute", "--scenarios", "81"], "at most 80 (commute)"),
         (vec!["--experiment", "normal", "--scenarios", "band:150-300"], "only corner cases"),
-        (vec!["--policies", "base,base"], "--policies: found base twice"),
-        (vec!["--policies", "all-0"], "all-none"),
+        (vec!["--policy", "base,base"], "--policy: found base twice"),
+        (vec!["--policy", "all-0"], "all-none"),
         (vec!["--factor", "0"], "'0' for '--factor <FACTOR>': expected published, or"),
         (vec!["--fold"], "--fold: found it without --experiment clocks"),
         (vec!["--experiment", "clocks,corner"], "expected clocks alone"),
@@ -153,7 +153,7 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
         (vec!["--experiment", "modules", "--jobs", "2"], "--jobs: found 2, expected 1"),
         (vec!["--experiment", "modules", "--middleware", "serialised"], "--middleware: found"),
         (vec!["--experiment", "clocks", "--factor", "0.5"], "--factor: found 0.5"),
-        (vec!["--experiment", "clocks", "--policies", "oracle"], "found oracle"),
+        (vec!["--experiment", "clocks", "--policy", "oracle"], "found oracle"),
         (vec!["--experiment", "clocks", "--fold", "--jobs", "99"], "--jobs: found 99"),
         (vec!["--shard", "3/2"], "expected I/N"),
     ] {
@@ -173,7 +173,7 @@ mod soak {
     fn cores_are_as_slow_as_colas_if_no_factor_is_given() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("published");
-        let usual = ["--experiment", "corner", "--scenarios", "1-1", "--stack", "a", "--policies"];
+        let usual = ["--experiment", "corner", "--scenarios", "1-1", "--stack", "a", "--policy"];
         let one = [usual.as_slice(), &["base", "--json"]].concat();
         let output = study(&out, &one);
         assert!(output.status.success(), "{}", said(&output));

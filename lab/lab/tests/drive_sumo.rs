@@ -41,7 +41,7 @@ fn both_stacks_drive_among_sumos_vehicles() {
     let folder = tempfile::tempdir().unwrap();
     let file = town(folder.path(), 8);
     for stack in ["a", "b"] {
-        let output = drive(&sumo, &file, &["--stack", stack, "--policies", "base", "--json"]);
+        let output = drive(&sumo, &file, &["--stack", stack, "--policy", "base", "--json"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{stack}: {said}");
         let run: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -91,7 +91,7 @@ fn another_port_is_tried_where_somebody_was_faster_and_not_for_ever() {
             begun.display()
         );
         let program = wrapped(folder.path(), Path::new(&sumo), &first);
-        let output = drive(program, &file, &["--policies", "base", "--json"]);
+        let output = drive(program, &file, &["--policy", "base", "--json"]);
         let tries = std::fs::read_to_string(&begun).unwrap().lines().count();
         (output.status.code(), tries, String::from_utf8_lossy(&output.stderr).into_owned())
     };

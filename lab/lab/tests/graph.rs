@@ -82,7 +82,7 @@ fn check(method: &Value) {
     let instances = whole(&hot["instances"]);
     assert!((25..=50).contains(&instances), "{hot}");
     // Two requests, which come after each other, cannot take less time than they work.
-    assert!(hot["min_us"].as_f64().unwrap() > 0.5 * 700.0, "{hot}");
+    assert!(hot["min_ns"].as_f64().unwrap() > 0.5 * 700e3, "{hot}");
     let callbacks = method["callbacks"].as_object().unwrap();
     assert_eq!(callbacks.len(), 9);
     let count = |name: &str| whole(&callbacks[name]["count"]);
@@ -90,8 +90,8 @@ fn check(method: &Value) {
     assert!(count("Split") <= instances && count("Plan < SplitOut") <= count("Split"));
     assert!(count("Act") > 50 && count("Act") <= count("Plan (timer)"), "{method}");
     let plan = &method["cycles"]["Plan"];
-    assert_eq!(plan["period_us"], 10_000.0);
-    assert!((5_000.0..15_000.0).contains(&plan["p50_us"].as_f64().unwrap()), "{plan}");
+    assert_eq!(plan["period_ns"], 10e6);
+    assert!((5e6..15e6).contains(&plan["p50_ns"].as_f64().unwrap()), "{plan}");
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn every_method_runs_the_graph_by_queues_and_by_dds() {
         for method in ["ros2", "picas", "keeptime"] {
             check(&run["methods"][method]);
         }
-        assert_eq!(run["methods"]["ros2"]["paths"]["hot"]["reported_max_us"], 12_000.0);
-        assert_eq!(run["methods"]["picas"]["paths"]["hot"]["reported_max_us"], Value::Null);
+        assert_eq!(run["methods"]["ros2"]["paths"]["hot"]["reported_max_ns"], 12e6);
+        assert_eq!(run["methods"]["picas"]["paths"]["hot"]["reported_max_ns"], Value::Null);
     }
 }
 
@@ -116,7 +116,7 @@ fn one_executor_of_several_threads_runs_all_nodes() {
         check(method);
         let executors = method["callbacks"].as_object().unwrap().values();
         assert!(executors.into_iter().all(|callback| callback["executor"] == "all"));
-        assert_eq!(method["paths"]["hot"]["reported_max_us"], Value::Null);
+        assert_eq!(method["paths"]["hot"]["reported_max_ns"], Value::Null);
     }
 }
 
@@ -129,7 +129,7 @@ fn words_of(text: &[u8]) -> String {
 fn page_and_table_say_what_was_won_and_what_others_reported() {
     let bench = Bench::new(GRAPH);
     let arguments = ["--transport", "shared", "--duration", "500ms", "--html", "page.html"];
-    let output = bench.run(&[&arguments[..], &["--methods", "keeptime,ros2"]].concat());
+    let output = bench.run(&[&arguments[..], &["--policy", "keeptime,ros2"]].concat());
     let said = words_of(&output.stdout);
     for part in
         ["Path hot: Left and Right to Detect", "Period of Plan", "12.00", "Messages missed on it"]
@@ -172,7 +172,7 @@ fn reference() -> String {
 /// Each path with a bound, and whether all of its instances stayed within it.
 fn bounded(run: &Value, method: &str) -> Vec<(String, bool)> {
     let paths = run["methods"][method]["paths"].as_object().unwrap();
-    let with = paths.iter().filter(|(_, path)| !path["bound_us"].is_null());
+    let with = paths.iter().filter(|(_, path)| !path["bound_ns"].is_null());
     with.map(|(id, path)| {
         assert!(whole(&path["instances"]) > 0, "{id}: {path}");
         (id.clone(), whole(&path["over_bound"]) == 0)
@@ -184,7 +184,7 @@ fn bounded(run: &Value, method: &str) -> Vec<(String, bool)> {
 /// one, and the bounds know nothing of it. Four runs in which one was passed are no coincidence.
 fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
     for attempt in 1..=4 {
-        let fixed = ["--json", "--duration", "2s", "--methods", method];
+        let fixed = ["--json", "--duration", "2s", "--policy", method];
         let output = bench.run(&[&fixed[..], arguments].concat());
         let run: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = bounded(&run, method);
@@ -222,7 +222,7 @@ fn instance_beyond_its_bound_is_told_and_the_status_says_so() {
         .replace("primes: 1000", "primes: 100000\n    cpu: 10 us")
         .replace("{accel: gpu0, exec: 500 us}", "");
     let bench = Bench::new(&text);
-    let output = bench.run(&["--methods", "keeptime", "--transport", "shared", "--duration", "1s"]);
+    let output = bench.run(&["--policy", "keeptime", "--transport", "shared", "--duration", "1s"]);
     let said = words_of(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("Longer than the bound under keeptime: hot in "), "{said}");
@@ -244,11 +244,11 @@ fn bounds_grow_with_the_margin_of_declared_times_and_the_result_says_so() {
             .output()
             .unwrap();
         let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-        said["paths"]["chain1"]["bound_us"].as_f64().unwrap()
+        said["paths"]["chain1"]["bound_ns"].as_f64().unwrap()
     };
     // 2 and 16 ms of work, and two times 0.3 ms for the message between them.
     assert_eq!((analyze(&[]), analyze(&["--margin", "1.5"])), (18_600.0, 27_600.0));
-    let shared = ["--methods", "picas", "--transport", "shared", "--duration", "1s", "--json"];
+    let shared = ["--policy", "picas", "--transport", "shared", "--duration", "1s", "--json"];
     let output = bench.run(&[&shared[..], &["--margin", "1.5"]].concat());
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(run["margin"], "bounds of times 1.5 times as long as declared");
@@ -261,7 +261,7 @@ fn measured_margin_is_that_of_a_rehearsal_and_covers_what_takes_longer_than_decl
     let bench = Bench::new(&text);
     let shared = ["--transport", "shared", "--duration", "1s", "--margin", "measured", "--json"];
     // Not whether the bounds hold: the next second of a machine with other work is not this one.
-    let output = bench.run(&[&shared[..], &["--methods", "picas,keeptime"]].concat());
+    let output = bench.run(&[&shared[..], &["--policy", "picas,keeptime"]].concat());
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     let said = run["margin"].as_str().unwrap();
     let after = |words: &str| -> f64 {
@@ -273,10 +273,10 @@ fn measured_margin_is_that_of_a_rehearsal_and_covers_what_takes_longer_than_decl
     // That of a request by itself, and never less than declared.
     assert!(after(", gpu0 ") >= 1.0, "{said}");
 
-    let none = bench.run(&[&shared[..], &["--methods", "ros2,picas"]].concat());
+    let none = bench.run(&[&shared[..], &["--policy", "ros2,picas"]].concat());
     let error = String::from_utf8(none.stderr).unwrap();
     assert_eq!(none.status.code(), Some(2), "{error}");
-    assert!(error.contains("--margin measured: no method of --methods has bounds"), "{error}");
+    assert!(error.contains("--margin measured: no policy of --policy has bounds"), "{error}");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn what_a_fold_leaves_without_a_bound_is_said() {
     let map = [first, first, first, second, second, second, second];
     let map: Vec<String> = map.iter().enumerate().map(|(at, to)| format!("{at}={to}")).collect();
     let bench = Bench::new(&example("autoware-reference-system.yaml"));
-    let arguments = ["--methods", "keeptime", "--transport", "shared", "--map", &map.join(",")];
+    let arguments = ["--policy", "keeptime", "--transport", "shared", "--map", &map.join(",")];
     let both = bench.json(&arguments);
     let marks = both["marks"].to_string();
     assert!(marks.contains(&format!("no bounds: tpu0 shares core {first} with gpu0")), "{marks}");
@@ -304,8 +304,8 @@ fn what_cannot_be_run_is_refused_with_its_place() {
     assert!(none.contains("graph.yaml: graph: found none, expected at least one node"), "{none}");
     let less = refusal(GRAPH, &["--margin", "0.9"]);
     assert!(less.contains("'0.9' for '--margin <FACTOR>': expected 1 to 100, as in 1.2"), "{less}");
-    let twice = refusal(GRAPH, &["--methods", "ros2,ros2"]);
-    assert!(twice.contains("--methods: found ros2 twice, expected it once"), "{twice}");
+    let twice = refusal(GRAPH, &["--policy", "ros2,ros2"]);
+    assert!(twice.contains("--policy: found ros2 twice, expected it once"), "{twice}");
     let data = GRAPH
         .replace("{accel: gpu0, exec: 500 us}", "{accel: gpu0, exec: 500 us, service: add}")
         + "services: [{name: add, accelerator: gpu0, kernel: vecadd}]\n";

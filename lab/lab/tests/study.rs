@@ -3,6 +3,7 @@
 mod program;
 
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -342,27 +343,37 @@ fn options_that_cannot_be_are_refused_with_what_was_expected() {
     assert!(errors.contains("--out /dev/null/x"), "{errors}");
 }
 
-/// Returns true if a process catches SIGINT.
-fn catches_interrupts(id: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-    u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << 1 != 0
-}
-
 #[test]
-fn an_interrupted_run_leaves_no_file() {
-    let results = Results::new();
-    let out = results.path("out");
-    let mut run = keeptime(&["fig14a", "--sets", "10000000", "--threads", "1", "--out", &out]);
-    let child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    testing::until("a handler of SIGINT", || catches_interrupts(child.id()));
-    let id = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    kill_process(id, Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("interrupted; nothing was written"), "{errors}");
-    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0);
+fn an_interrupted_run_keeps_the_sets_that_were_judged_and_says_that_it_is_partial() {
+    for (signal, status, name) in [(Signal::INT, 130, "SIGINT"), (Signal::TERM, 143, "SIGTERM")] {
+        let results = Results::new();
+        let (out, page) = (results.path("out"), results.path("page.html"));
+        let sets = ["fig14a", "--chains", "2", "--utilisation", "10", "--sets", "10000000"];
+        let mut run = keeptime(&sets);
+        run.args(["--threads", "1", "--out", &out, "--html", &page, "--json"]);
+        let mut child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut progress = BufReader::new(child.stderr.take().unwrap()).lines();
+        let judged = |line: String| line.contains("takes about");
+        assert!(progress.any(|line| judged(line.unwrap())), "no set was judged");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let said: Vec<String> = progress.map(Result::unwrap).collect();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{said:?}");
+        let interrupted = format!("interrupted by {name}");
+        assert!(said.last().unwrap().ends_with(&interrupted), "{said:?}");
+        assert!(said.contains(&format!("wrote {page}")), "{said:?}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let partial = result["partial"].as_str().unwrap();
+        assert!(partial.contains(&interrupted) && partial.ends_with("sets finished"), "{partial}");
+        let sets = result["points"][0]["methods"]["sound"]["sets"].as_u64().unwrap();
+        assert!((1..10_000_000).contains(&sets), "{result}");
+        for page in [Path::new(&page), &Path::new(&out).join("study.html")] {
+            let page = std::fs::read_to_string(page).unwrap();
+            assert!(page.contains(partial) && page.trim_end().ends_with("</html>"), "{page}");
+        }
+        let merged = refused(&["merge", &out, "--out", &results.path("merged")]);
+        assert!(merged.contains("a study that was interrupted is not merged"), "{merged}");
+    }
 }
 
 #[test]

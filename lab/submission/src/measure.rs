@@ -11,6 +11,7 @@ use realtime::clock::monotonic_ns;
 use realtime::thread::{self, Scheduling};
 use serde::Serialize;
 use std::time::Duration;
+use trial::signals;
 
 /// The share of a second that the measuring thread leaves to others: the kernel stops a real-time
 /// thread that takes more than 95 % of a core, for as long as 50 ms.
@@ -64,6 +65,9 @@ pub fn repeat(run: &mut dyn Run, protocol: &Protocol) -> Result<Vec<Sample>, Err
     let begin = monotonic_ns();
     let mut stretch = begin;
     for repetition in 0..all {
+        if signals::interrupted().is_some() {
+            return Err(Error::Interrupted);
+        }
         let now = monotonic_ns();
         let warm_up = repetition < protocol.warm_up;
         // Half of the time is for the warm-up at most, and one repetition counts in any case.

@@ -169,6 +169,9 @@ pub enum Error {
         /// Reason, such as the driver's message.
         why: String,
     },
+    /// A signal came.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl Error {

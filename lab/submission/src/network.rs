@@ -12,6 +12,7 @@
 //! permutation makes the result of every depth another one, so that a missing layer shows.
 
 use crate::Error;
+use trial::signals;
 
 /// Side of a thread block, and the unit of the matrices' side.
 pub const BLOCK: usize = 16;
@@ -114,6 +115,9 @@ impl Network {
         let mut activated = wide(&self.input);
         let mut outputs = Vec::new();
         for layer in 1..=depths.last().copied().unwrap_or(0) {
+            if signals::interrupted().is_some() {
+                break;
+            }
             let product = multiply(&activated, &weights, side);
             let convolved = self.convolve(&product);
             for (i, (to, from)) in activated.iter_mut().zip(&convolved).enumerate() {

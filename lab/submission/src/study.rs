@@ -6,6 +6,7 @@ use crate::{About, Accelerator, Error, Method, Step};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use trial::signals;
 
 /// Cases to be measured, and the rules for that.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -77,7 +78,7 @@ pub struct Missing {
 
 /// Measures everything in turns: for each size all methods one after the other, so that they meet
 /// the same machine. `tell` hears of each case, and may end the study: then it holds the cases up
-/// to there.
+/// to there. A [signal](trial::signals) ends it, too, without the case that had begun.
 ///
 /// # Errors
 /// The plan's sizes are beyond the limits, or the seat is refused. What goes wrong in a case is
@@ -109,6 +110,9 @@ pub fn run(
         let references = deepest.reference(&depths);
         for (network, reference) in networks.iter().zip(&references) {
             for &(accelerator, method) in &contenders {
+                if signals::interrupted().is_some() {
+                    return Ok(study);
+                }
                 let one = accelerators[accelerator].as_mut();
                 match case(plan, one, method, network, reference) {
                     Ok(case) => {
@@ -119,6 +123,7 @@ pub fn run(
                             return Ok(study);
                         }
                     }
+                    Err(Error::Interrupted) => return Ok(study),
                     Err(error) => study.missing.push(Missing {
                         accelerator,
                         method,

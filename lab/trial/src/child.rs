@@ -17,15 +17,18 @@ use std::io::{BufRead, BufReader, StdinLock, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::signals;
 
 /// The subcommand that is a child.
 const SUBCOMMAND: &str = "child";
@@ -33,6 +36,8 @@ const SUBCOMMAND: &str = "child";
 const SHOWN_LINES: usize = 12;
 /// Longest time that a child whose output has ended may take to end, in nanoseconds.
 const END_NS: u64 = 1_000_000_000;
+/// Interval at which a wait for output looks for signals that another thread has handled.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The option that names the process that a child ends with.
 pub fn parent_option() -> [String; 2] {
@@ -42,26 +47,19 @@ pub fn parent_option() -> [String; 2] {
 /// Waits until `done` says so, at most until `until_ns` of the monotonic clock; false if it does not.
 ///
 /// # Errors
-/// "interrupted" when a signal came; the error of `done`.
+/// [`Interrupted`](signals::Interrupted) when a signal came; the error of `done`.
 pub fn wait_until(
-    interrupted: &AtomicBool,
     until_ns: u64,
     mut done: impl FnMut() -> anyhow::Result<bool>,
 ) -> anyhow::Result<bool> {
     while !done()? {
-        check(interrupted)?;
+        signals::check()?;
         if monotonic_ns() >= until_ns {
             return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(true)
-}
-
-pub(crate) fn check(interrupted: &AtomicBool) -> anyhow::Result<()> {
-    // Relaxed: the flag stands for itself, nothing else is read because of it.
-    anyhow::ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
-    Ok(())
 }
 
 /// A process that this one has started; it is killed when this is dropped.
@@ -153,13 +151,52 @@ impl Child {
     /// Waits for a line of a program that knows no JSON.
     ///
     /// # Errors
-    /// The child has ended; with its last words.
+    /// The child has ended; with its last words. [`Interrupted`](signals::Interrupted) when a signal
+    /// came.
     pub fn hear_line(&mut self) -> anyhow::Result<String> {
+        self.wait_for_output()?;
         let mut line = String::new();
         match self.output.as_mut().map(|output| output.read_line(&mut line)) {
             Some(Ok(1..)) => Ok(line.trim_end().to_owned()),
             _ => Err(self.failure()),
         }
+    }
+
+    /// Waits until there is output, or its end.
+    fn wait_for_output(&self) -> anyhow::Result<()> {
+        let Some(output) = &self.output else { return Ok(()) };
+        while output.buffer().is_empty() {
+            let mut found = [PollFd::new(output.get_ref(), PollFlags::IN)];
+            match poll(&mut found, Some(&LOOK)) {
+                Ok(0) | Err(Errno::INTR) => signals::check()?,
+                Ok(_) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of a program that says what it has to say and ends: its status, and all that
+    /// it wrote to standard output and to standard error.
+    ///
+    /// # Errors
+    /// Its output cannot be read. [`Interrupted`](signals::Interrupted) when a signal came.
+    pub fn run_out(mut self) -> anyhow::Result<(ExitStatus, String, String)> {
+        drop(self.input.take());
+        let mut all = Vec::new();
+        loop {
+            self.wait_for_output()?;
+            let Some(output) = &mut self.output else { break };
+            let read = output.fill_buf()?;
+            all.extend_from_slice(read);
+            let length = read.len();
+            output.consume(length);
+            if length == 0 {
+                break;
+            }
+        }
+        let status = self.process.wait()?;
+        Ok((status, String::from_utf8_lossy(&all).into_owned(), self.words()))
     }
 
     /// Sends a message and waits for the answer.
@@ -239,8 +276,10 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // A child that has ended cannot be killed, which is as good.
-        let _ = self.process.kill();
+        if self.is_running() {
+            // With what it has started itself: all of its group, which has its number.
+            let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+        }
         let _ = self.process.wait();
     }
 }

@@ -1,9 +1,7 @@
 //! Several children that work at the same time: all get ready, are told the same start instant, and
-//! report when they have ended ([`Answer`]).
+//! report when they have ended ([`Answer`]). A [signal](crate::signals) ends each wait for them.
 
 use std::io::BufRead;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -13,9 +11,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::child::{Child, check};
+use crate::child::Child;
+use crate::signals;
 
-/// Interval at which a waiting parent looks at its signals and shows its progress.
+/// Interval at which a waiting parent looks at its signals.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Answer of a child that works with others.
@@ -33,16 +32,17 @@ pub struct Children {
     children: Vec<Child>,
     sender: Sender<(usize, Option<String>)>,
     lines: Receiver<(usize, Option<String>)>,
-    interrupted: Arc<AtomicBool>,
+}
+
+impl Default for Children {
+    /// No children yet.
+    fn default() -> Children {
+        let (sender, lines) = channel();
+        Children { children: Vec::new(), sender, lines }
+    }
 }
 
 impl Children {
-    /// No children yet; waits for them end when the flag is set.
-    pub fn new(interrupted: Arc<AtomicBool>) -> Children {
-        let (sender, lines) = channel();
-        Children { children: Vec::new(), sender, lines, interrupted }
-    }
-
     /// Adds a child; they are numbered in this order.
     ///
     /// # Errors
@@ -88,12 +88,10 @@ impl Children {
     }
 
     /// Waits for a message of each, in their order; if it `is_last`, a child may end after it.
-    /// Calls `tick` again and again.
     fn each<M: DeserializeOwned>(
         &mut self,
         is_last: bool,
         until_ns: u64,
-        mut tick: impl FnMut(),
     ) -> anyhow::Result<Vec<M>> {
         let mut messages: Vec<Option<M>> = self.children.iter().map(|_| None).collect();
         while messages.iter().any(Option::is_none) {
@@ -104,9 +102,8 @@ impl Children {
                     messages[number] = Some(message);
                 }
                 Err(_) => {
-                    check(&self.interrupted)?;
+                    signals::check()?;
                     ensure!(monotonic_ns() < until_ns, "an executor gave no answer in time");
-                    tick();
                 }
             }
         }
@@ -122,23 +119,19 @@ impl Children {
             Answer::Ready(refused) => Ok(refused),
             Answer::Done(_) => Err(anyhow!("an executor ended before the start")),
         };
-        self.each(false, until_ns, || {})?.into_iter().map(refused).collect()
+        self.each(false, until_ns)?.into_iter().map(refused).collect()
     }
 
-    /// Waits for the reports of all, in their order. Calls `tick` again and again.
+    /// Waits for the reports of all, in their order.
     ///
     /// # Errors
     /// A child ends without a report, or does not report by `until_ns`.
-    pub fn reports<T: DeserializeOwned>(
-        &mut self,
-        until_ns: u64,
-        tick: impl FnMut(),
-    ) -> anyhow::Result<Vec<T>> {
+    pub fn reports<T: DeserializeOwned>(&mut self, until_ns: u64) -> anyhow::Result<Vec<T>> {
         let report = |answer: Answer<Value, T>| match answer {
             Answer::Done(report) => Ok(report),
             Answer::Ready(_) => Err(anyhow!("an executor was ready twice")),
         };
-        self.each(true, until_ns, tick)?.into_iter().map(report).collect()
+        self.each(true, until_ns)?.into_iter().map(report).collect()
     }
 }
 
@@ -148,7 +141,7 @@ mod tests {
     use std::process::Command;
 
     fn children(scripts: &[&str]) -> Children {
-        let mut children = Children::new(Arc::default());
+        let mut children = Children::default();
         for script in scripts {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
@@ -168,7 +161,7 @@ mod tests {
         let until_ns = monotonic_ns() + 60_000_000_000;
         assert_eq!(children.ready::<u32>(until_ns).unwrap(), [1, 2]);
         children.tell(&7).unwrap();
-        assert_eq!(children.reports::<(u32, u32)>(until_ns, || {}).unwrap(), [(1, 7), (2, 7)]);
+        assert_eq!(children.reports::<(u32, u32)>(until_ns).unwrap(), [(1, 7), (2, 7)]);
     }
 
     #[test]

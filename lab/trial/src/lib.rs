@@ -2,7 +2,7 @@
 //!
 //! - [`Child`] is a process that an experiment starts, [`Parent`] the other side of the dialogue
 //!   with it; [`Children`] work at the same time.
-//! - A [signal](signals) ends an experiment.
+//! - [`signals`] end the wait for a child; the experiment keeps its finished part.
 //! - A [`Shard`] is the part of a study that one run makes; all of one study are [`complete`].
 //! - [`columns`] writes Parquet files.
 //! - [`write_whole`] writes files that are whole or not there, [`checksum`] finds damage.
@@ -26,36 +26,13 @@ mod shard;
 pub use child::{Child, Parent, parent_option, wait_until};
 pub use children::{Answer, Children};
 pub use shard::{Shard, complete, difference};
+pub use terminal::signals;
 
-use std::fs::Permissions;
 use std::hash::Hasher;
-use std::io::{Error, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::Error;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use fnv::FnvHasher;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
-
-/// Exit status of a process that a second Ctrl-C ends.
-const INTERRUPTED: i32 = 130;
-
-/// A flag that SIGINT and SIGTERM set; the second one ends the process at once.
-///
-/// # Errors
-/// They cannot be caught.
-pub fn signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, INTERRUPTED, interrupted.clone())
-            .and_then(|_| flag::register(signal, interrupted.clone()))
-            .context("signals cannot be caught")?;
-    }
-    Ok(interrupted)
-}
 
 /// Writes a file into a folder, whole or not at all, and returns its path.
 ///
@@ -63,13 +40,7 @@ pub fn signals() -> anyhow::Result<Arc<AtomicBool>> {
 /// It cannot be written. An older file of that name is then as it was.
 pub fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
     let path = folder.join(name);
-    let mut file = tempfile::Builder::new()
-        .prefix(&format!(".{name}."))
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(&path)?;
+    terminal::output::whole(&path, bytes)?;
     Ok(path)
 }
 

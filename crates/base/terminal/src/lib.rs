@@ -3,7 +3,7 @@
 //! - [`tell!`] writes messages, [`output`] results and the files that options name.
 //! - [`page`] lays out text and tables for a width, in colours; [`table`] has columns of text as wide
 //!   as they need to be.
-//! - [`progress`] says how far a command is.
+//! - [`progress`] says how far a command is, [`signals`] end it early.
 //! - [`command_line`] has commands as they would be typed.
 //! - [`time`] reads a time, as in 1ms.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ pub mod command_line;
 pub mod output;
 pub mod page;
 pub mod progress;
+pub mod signals;
 pub mod table;
 
 use std::time::Duration;

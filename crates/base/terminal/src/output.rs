@@ -1,7 +1,9 @@
 //! Output of a command, and the files that it is asked to write.
 
 use std::borrow::Cow;
-use std::io::Write;
+use std::fs::{OpenOptions, Permissions};
+use std::io::{Error, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -39,17 +41,62 @@ pub fn print(
     Ok(out.flush()?)
 }
 
-/// Writes the file that an option names, if it is given.
+/// Writes the file that an option names, if it is given, whole or not at all, and says so.
 ///
 /// # Errors
-/// Names the option and the file.
+/// Names the option and the file. An older file of that name is then as it was.
 pub fn write(
     option: &str,
     file: Option<&Path>,
     content: impl FnOnce() -> anyhow::Result<String>,
 ) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
-    std::fs::write(file, content()?).with_context(|| format!("{option} {}", file.display()))
+    let content = content()?;
+    whole(file, content.as_bytes()).with_context(|| format!("{option} {}", file.display()))?;
+    tell(format_args!("wrote {}", file.display()));
+    Ok(())
+}
+
+/// Checks that the file that an option names can be written, if it is given: before minutes of
+/// work, not after them. Nothing is left where no file was.
+///
+/// # Errors
+/// Names the option and the file.
+pub fn check(option: &str, file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let checked = match std::fs::metadata(file) {
+        Ok(found) if found.is_dir() => Err(Error::from(ErrorKind::IsADirectory)),
+        Ok(_) => OpenOptions::new().append(true).open(file).map(drop),
+        Err(_) => tempfile::tempfile_in(folder(file)).map(drop),
+    };
+    checked.with_context(|| format!("{option} {}", file.display()))
+}
+
+/// Writes a file, whole or not at all.
+///
+/// # Errors
+/// It cannot be written. An older file of that name is then as it was.
+pub fn whole(file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    // A device or a pipe cannot be replaced.
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return std::fs::write(file, bytes);
+    }
+    // A link stays one.
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let mut new = tempfile::Builder::new()
+        .prefix(".keeptime.")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder(&file))?;
+    new.write_all(bytes)?;
+    new.as_file().sync_all()?;
+    new.persist(&file)?;
+    Ok(())
+}
+
+/// The folder of a file.
+fn folder(file: &Path) -> &Path {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 /// Exit status of a program whose answer this is: 2 after an error, which is written with the

@@ -5,7 +5,7 @@
 //! A difference below five percent is none.
 
 use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, critical_misses, over_bound, unit};
-use crate::number::count;
+use crate::number::{count, listed};
 use stats::Summary;
 
 /// Ratios inside this distance of 1 are no difference.
@@ -19,6 +19,7 @@ pub(super) fn conclusion(run: &ChainsRun) -> Vec<String> {
     let mut parts = vec![comparison(run, chain)];
     parts.extend(misses(run));
     parts.extend(bounds(run));
+    parts.extend(verdict(run));
     if !run.marks.is_empty() || run.policies.iter().any(|policy| !policy.marks.is_empty()) {
         parts.push("The marks qualify these results.".to_owned());
     }
@@ -90,6 +91,28 @@ fn misses(run: &ChainsRun) -> Option<String> {
         words.push(format!("{missed} under {} ({} jobs)", policy.policy, count(jobs)));
     }
     Some(format!("Deadlines missed by critical chains: {}.", words.join(", ")))
+}
+
+/// The policies that were judged, and what failed under them.
+fn verdict(run: &ChainsRun) -> Option<String> {
+    let was_run = |name: &&String| run.policy(name).is_some();
+    let judged: Vec<&str> = run.judged.iter().filter(was_run).map(String::as_str).collect();
+    if judged.is_empty() {
+        return None;
+    }
+    let found = match run.failures() {
+        none if none.is_empty() => "no critical chain was late".to_owned(),
+        failures => {
+            // The one policy need not be named twice.
+            let under = format!(" under {}", judged[0]);
+            let short = |failure: &String| match judged.len() {
+                1 => failure.replace(&under, ""),
+                _ => failure.clone(),
+            };
+            failures.iter().map(short).collect::<Vec<String>>().join("; ")
+        }
+    };
+    Some(format!("Judged under {}: {found}.", listed(&judged)))
 }
 
 /// Compares the observed response times with the guaranteed ones.

@@ -43,6 +43,7 @@ pub(crate) fn sample() -> ChainsRun {
         command: "keeptime-lab chains examples/paam-case-study-1.yaml --duration 60".to_owned(),
         date: "2025-06-03 14:20".to_owned(),
         duration_s: 60.0,
+        judged: vec!["priority".to_owned()],
         marks: vec![
             "ran at normal priority: SCHED_FIFO is not permitted here".to_owned(),
             "2 of the 7 cores that the file names do not exist; their executors share core 1"

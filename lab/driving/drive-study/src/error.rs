@@ -64,6 +64,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns true if a signal stopped a drive.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let Error::Drive { source, .. } = self else { return false };
+        matches!(**source, driving::drive::Error::Stopped)
+    }
+
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_owned();
         move |source| Error::File { path, source }

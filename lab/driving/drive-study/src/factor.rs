@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Mean time of COLA's Apollo from a frame to its command, ms (section 5.2).
 pub(crate) const PUBLISHED_MS: f64 = 73.73;
@@ -112,22 +112,18 @@ impl fmt::Display for Slowness {
 }
 
 /// Finds [`Factor::Published`] of this machine, driving as many at a time as the study will. `tell`
-/// is called after each try. None if `interrupted` became true.
+/// is called after each try. None after a signal ([`trial::signals`]).
 ///
 /// # Errors
 /// A drive failed, or no factor has that effect.
-pub fn published(
-    jobs: &Jobs,
-    interrupted: &AtomicBool,
-    tell: &dyn Fn(Slowness),
-) -> Result<Option<Slowness>, Error> {
+pub fn published(jobs: &Jobs, tell: &dyn Fn(Slowness)) -> Result<Option<Slowness>, Error> {
     let factor = Factor::Times(FIRST);
     let stacks = [Stack::A];
     let policies = Some(&[Policy::Base][..]);
     let study =
         Study::new(&[Experiment::Latency], Some(SCENARIOS), policies, &stacks, (factor, 1))?;
     let units = study.units().map_err(wrong)?;
-    let bench = Bench { units, study, threads: jobs.count(), interrupted };
+    let bench = Bench { units, study, threads: jobs.count() };
     let off = |found: &Slowness| (found.mean_ms / PUBLISHED_MS - 1.0).abs();
     let (mut factor, mut tried) = (FIRST, Vec::new());
     for _ in 0..TRIES {
@@ -153,24 +149,23 @@ fn wrong(found: String) -> Error {
     Error::Option { option: "--factor", found, expected }
 }
 
-struct Bench<'a> {
+struct Bench {
     study: Study,
     units: Vec<Unit>,
     threads: usize,
-    interrupted: &'a AtomicBool,
 }
 
-impl Bench<'_> {
+impl Bench {
     /// Frame to command in the mean at a factor, ms; none if it was interrupted.
     fn mean_ms(&self, factor: f64) -> Result<Option<f64>, Error> {
         let (next, all) = (AtomicUsize::new(0), Mutex::new(Times::default()));
         let run = |()| {
             while let Some(unit) = self.units.get(next.fetch_add(1, Ordering::Relaxed)) {
                 for (policy, key) in unit.keys() {
-                    if self.interrupted.load(Ordering::Relaxed) {
-                        return Ok(());
-                    }
-                    let row = measure::drive(&self.study, factor, unit, policy, key)?;
+                    let row = match measure::drive(&self.study, factor, unit, policy, key) {
+                        Err(error) if error.is_stopped() => return Ok(()),
+                        driven => driven?,
+                    };
                     if let Some(frames) = row.times.get("frames") {
                         all.lock().unwrap_or_else(|poison| poison.into_inner()).merge(frames);
                     }
@@ -179,7 +174,7 @@ impl Bench<'_> {
             Ok(())
         };
         side_by_side(&vec![(); self.threads], run)?;
-        if self.interrupted.load(Ordering::Relaxed) {
+        if measure::unless_stopped().is_break() {
             return Ok(None);
         }
         let all = all.into_inner().unwrap_or_else(|poison| poison.into_inner());

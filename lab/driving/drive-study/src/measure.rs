@@ -14,7 +14,9 @@ use driving::stack::{Features, Middleware};
 use driving::stays::stays;
 use driving::wall::{self, Places};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::time::Instant;
+use trial::signals;
 use world::{Collision, Kind, Scenario, Side, World};
 
 /// A command is late after this if the policy has no deadline for each frame, s.
@@ -59,6 +61,11 @@ fn told<T>(key: &Key, outcome: Result<T, drive::Error>) -> Result<T, Error> {
     outcome.map_err(|source| Error::Drive { what: key.to_string(), source: Box::new(source) })
 }
 
+/// Goes on with a drive unless a signal has come.
+pub(crate) fn unless_stopped() -> ControlFlow<()> {
+    signals::interrupted().map_or(ControlFlow::Continue(()), |_| ControlFlow::Break(()))
+}
+
 /// Drives it on the virtual clock, on cores `factor` times slower.
 pub(crate) fn drive(
     study: &Study,
@@ -79,6 +86,7 @@ pub(crate) fn drive(
         if characterised {
             watch.look(world);
         }
+        unless_stopped()
     };
     let Plan { scenario, features, until, .. } = &plan;
     let outcome = drive::watch(scenario, unit.stack, features, costs, *until, show);
@@ -107,11 +115,13 @@ pub(crate) fn on_both_clocks(
 ) -> Result<[Row; 2], Error> {
     let plan = Plan::new(study, unit, policy);
     let Plan { scenario, features, until, .. } = &plan;
-    let drive = wall::keep(scenario, unit.stack, features, (places, factor), *until);
+    let show = &mut |_: &World| unless_stopped();
+    let drive = wall::keep(scenario, unit.stack, features, (places, factor), *until, show);
     let (outcome, seen) = told(&key, drive)?;
     let on_wall = plan.row(key, &outcome);
     let begun = Instant::now();
-    let outcome = told(&again, drive::watch_again(scenario, unit.stack, features, seen, *until))?;
+    let drive = drive::watch_again(scenario, unit.stack, features, seen, *until, show);
+    let outcome = told(&again, drive)?;
     let simulated = Plan { begun, ..plan }.row(again, &outcome);
     Ok([on_wall, simulated])
 }

@@ -8,6 +8,7 @@
 //! changes its speed changes it for all sizes alike.
 
 use crate::Error;
+use crate::measure::unless_stopped;
 use bandwidth::workload::{Access, Caches, Hog, Size};
 use driving::drive::{self, DriveOutcome, TURN, Until, mission, truth};
 use driving::plan::Situation;
@@ -157,16 +158,23 @@ pub(crate) fn replay(
     let mut keeper = Keeper::default();
     let features = Policy::Oracle.features();
     let (costs, until) = (Policy::Oracle.costs(factor), Until::End);
-    let show = &mut |world: &World| keeper.look(scenario, world);
-    let watched = drive::watch(scenario, stack, &features, costs, until, show);
-    let outcome = watched.map_err(|source| {
+    let show = &mut |world: &World| {
+        keeper.look(scenario, world);
+        unless_stopped()
+    };
+    let wrong = |source: drive::Error| {
         let (what, source) = (scenario.name.clone(), Box::new(source));
         Error::Drive { what, source }
-    })?;
+    };
+    let watched = drive::watch(scenario, stack, &features, costs, until, show);
+    let outcome = watched.map_err(wrong)?;
     let Some(mission) = keeper.mission else { return Ok((outcome, Vec::new())) };
     let beside = Beside::start()?;
     let mut calls = Vec::new();
     for (number, input) in (0..).zip(&keeper.inputs) {
+        if unless_stopped().is_break() {
+            return Err(wrong(drive::Error::Stopped));
+        }
         let calls = &mut calls;
         let mut bench = Bench { mission: &mission, number, input, factor, swept: 0.0, calls };
         bench.farther();

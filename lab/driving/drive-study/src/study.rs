@@ -91,7 +91,7 @@ impl Study {
         once("--experiment", experiments.iter().map(|one| one.name().to_owned()))?;
         alone(experiments)?;
         once("--stack", stacks.iter().map(|stack| letter(*stack).to_owned()))?;
-        once("--policies", policies.unwrap_or_default().iter().map(Policy::to_string))?;
+        once("--policy", policies.unwrap_or_default().iter().map(Policy::to_string))?;
         let part = |experiment: Experiment| {
             let scenarios = match experiment.suite() {
                 None => Vec::new(),
@@ -245,7 +245,7 @@ fn on_the_wall(part: &Part, factor: Factor) -> Result<(), Error> {
     let oracle = Policy::Oracle.to_string();
     if part.policies.contains(&oracle) {
         let expected = "policies whose modules take time (clocks)".to_owned();
-        return Err(Error::Option { option: "--policies", found: oracle, expected });
+        return Err(Error::Option { option: "--policy", found: oracle, expected });
     }
     match factor {
         Factor::Times(times) => slow_enough(times),

@@ -6,6 +6,7 @@
 use crate::measure;
 use crate::study::Unit;
 use crate::{Clock, Error, Folder, Key, Row, Study};
+use driving::Policy;
 use driving::wall::Places;
 use realtime::thread::pin;
 use std::sync::Mutex;
@@ -44,8 +45,8 @@ impl Jobs {
     }
 }
 
-/// Drives what is not in the folder yet. `tell` is called after each drive. If `interrupted` becomes
-/// true, drives that have begun are ended and kept, and no other begins.
+/// Drives what is not in the folder yet. `tell` is called after each drive. After a signal
+/// ([`trial::signals`]) drives that have begun are given up, and no other begins.
 ///
 /// # Errors
 /// A drive or the folder failed, or the folder does not know how slow the cores are; drives that
@@ -53,7 +54,6 @@ impl Jobs {
 pub fn drive_all(
     folder: &mut Folder,
     jobs: &Jobs,
-    interrupted: &AtomicBool,
     tell: &(dyn Fn(Progress) + Sync),
 ) -> Result<(), Error> {
     if folder.is_done() {
@@ -71,7 +71,6 @@ pub fn drive_all(
         folder: Mutex::new(folder),
         next: AtomicUsize::new(0),
         failed: AtomicBool::new(false),
-        interrupted,
         tell,
     };
     match jobs {
@@ -94,7 +93,6 @@ struct Work<'a> {
     folder: Mutex<&'a mut Folder>,
     next: AtomicUsize,
     failed: AtomicBool,
-    interrupted: &'a AtomicBool,
     tell: &'a (dyn Fn(Progress) + Sync),
 }
 
@@ -117,25 +115,38 @@ impl Work<'_> {
         // The counter only has to give each unit once; rows are handed over by the lock.
         while let Some(unit) = self.units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for (policy, key) in unit.on(clock) {
-                if self.interrupted.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
+                if measure::unless_stopped().is_break() || self.failed.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 if self.has(&key) {
                     continue;
                 }
-                let (study, factor) = (&self.study, self.factor);
-                match place.filter(|_| clock == Clock::Wall) {
-                    None => self.keep([measure::drive(study, factor, unit, policy, key)?])?,
-                    Some(place) => {
-                        let again = Key { clock: Clock::Again, ..key.clone() };
-                        let keys = [key, again];
-                        let drive = measure::on_both_clocks;
-                        self.keep(drive(study, factor, unit, policy, keys, place)?)?;
-                    }
+                match self.drive(unit, policy, key, place.filter(|_| clock == Clock::Wall)) {
+                    Err(error) if error.is_stopped() => return Ok(()),
+                    driven => driven?,
                 }
             }
         }
         Ok(())
+    }
+
+    /// Drives a unit under a policy, on the wall clock at a place, and keeps the drive.
+    fn drive(
+        &self,
+        unit: &Unit,
+        policy: Policy,
+        key: Key,
+        place: Option<&Places>,
+    ) -> Result<(), Error> {
+        let (study, factor) = (&self.study, self.factor);
+        match place {
+            None => self.keep([measure::drive(study, factor, unit, policy, key)?]),
+            Some(place) => {
+                let again = Key { clock: Clock::Again, ..key.clone() };
+                let keys = [key, again];
+                self.keep(measure::on_both_clocks(study, factor, unit, policy, keys, place)?)
+            }
+        }
     }
 
     fn has(&self, key: &Key) -> bool {

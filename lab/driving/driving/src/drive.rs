@@ -13,6 +13,7 @@ use dataflow::{Costs, Header, Message, Observed, Statistics, Virtual};
 use glam::DMat2;
 use rss::Preset;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use world::{Body, Collision, Command, STEP, Scenario, World, sumo};
 
@@ -31,6 +32,9 @@ pub enum Error {
     /// The machine refused something to the thread of the world.
     #[error("the world: {0}")]
     World(#[from] realtime::Error),
+    /// The caller did not want it to go on.
+    #[error("the drive was stopped")]
+    Stopped,
 }
 
 /// Condition that ends a drive, if neither its scenario nor a collision ends it before.
@@ -152,22 +156,22 @@ pub fn run(
     features: &Features,
     costs: Costs,
 ) -> Result<DriveOutcome, Error> {
-    watch(scenario, stack, features, costs, Until::End, &mut |_| ())
+    watch(scenario, stack, features, costs, Until::End, &mut |_| ControlFlow::Continue(()))
 }
 
 /// As [`run`], but not further than `until`; shows the world before each of its steps, and at the
-/// end.
+/// end. The drive is given up where `show` breaks.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// As [`run`]; [`Error::Stopped`].
 pub fn watch(
     scenario: &Scenario,
     stack: Stack,
     features: &Features,
     costs: Costs,
     until: Until,
-    show: &mut dyn FnMut(&World),
+    show: &mut dyn FnMut(&World) -> ControlFlow<()>,
 ) -> Result<DriveOutcome, Error> {
     on(Course::start(scenario, until)?, stack, features, costs, show)
 }
@@ -186,16 +190,22 @@ pub struct Seen {
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// As [`watch`].
 pub fn watch_again(
     scenario: &Scenario,
     stack: Stack,
     features: &Features,
     seen: Seen,
     until: Until,
+    show: &mut dyn FnMut(&World) -> ControlFlow<()>,
 ) -> Result<DriveOutcome, Error> {
     let course = Course { imposed: Some(seen.obeyed), ..Course::start(scenario, until)? };
-    on(course, stack, features, Costs::Observed(seen.observed), &mut |_| ())
+    on(course, stack, features, Costs::Observed(seen.observed), show)
+}
+
+/// Goes on with a drive, or stops it, as its watcher wants.
+pub(crate) fn shown(go_on: ControlFlow<()>) -> Result<(), Error> {
+    if go_on.is_break() { Err(Error::Stopped) } else { Ok(()) }
 }
 
 fn on(
@@ -203,12 +213,12 @@ fn on(
     stack: Stack,
     features: &Features,
     costs: Costs,
-    show: &mut dyn FnMut(&World),
+    show: &mut dyn FnMut(&World) -> ControlFlow<()>,
 ) -> Result<DriveOutcome, Error> {
     let (graph, doors) = stack::build(stack, features, &course.mission);
     let mut clock = Virtual::new(graph, features.settings(), costs)?;
     while !course.over() {
-        show(&course.world);
+        shown(show(&course.world))?;
         let (now_ns, frames) = course.sense();
         clock.inject(&doors.localisation, now_ns, now_ns, frames.localisation)?;
         if let Some(scan) = frames.scan {
@@ -218,7 +228,7 @@ fn on(
         course.obey(clock.take(&doors.commands));
         course.step()?;
     }
-    show(&course.world);
+    shown(show(&course.world))?;
     Ok(course.outcome(&doors, stack::cores(features), Left::of(&clock)))
 }
 

@@ -7,13 +7,14 @@
 //! whose end it has time to cast the lidar's rays. If it is not ready in time, that is counted
 //! ([`Kept`]).
 
-use crate::drive::{Course, DriveOutcome, Error, Kept, Left, Seen, Until};
+use crate::drive::{Course, DriveOutcome, Error, Kept, Left, Seen, Until, shown};
 use crate::stack::{self, Features, Stack};
 use dataflow::trace::{Ring, merge};
 use dataflow::{Observed, Settings, Wall};
 use realtime::awake;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{Scheduling, pin, set_name, set_policy};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -75,7 +76,8 @@ impl Places {
 ///
 /// # Errors
 ///
-/// The scenario makes no world, the factor is less than 1, or a core is not there.
+/// The scenario makes no world, the factor is less than 1, or a core is not there;
+/// [`Error::Stopped`] where `show` breaks.
 ///
 /// # Panics
 ///
@@ -86,14 +88,14 @@ pub fn watch(
     features: &Features,
     (places, factor): (&Places, f64),
     until: Until,
-    show: &mut (dyn FnMut(&World) + Send),
+    show: &mut (dyn FnMut(&World) -> ControlFlow<()> + Send),
 ) -> Result<DriveOutcome, Error> {
     let settings = features.settings();
     let drive = || drive(scenario, stack, (features, settings), (places, factor), until, show);
     alone(drive).map(|(outcome, _)| outcome)
 }
 
-/// As [`watch`], without showing anything; what it takes to drive the same on the virtual clock
+/// As [`watch`]; what it takes to drive the same on the virtual clock
 /// ([`crate::drive::watch_again`]) comes with it.
 ///
 /// # Errors
@@ -109,9 +111,9 @@ pub fn keep(
     features: &Features,
     (places, factor): (&Places, f64),
     until: Until,
+    show: &mut (dyn FnMut(&World) -> ControlFlow<()> + Send),
 ) -> Result<(DriveOutcome, Seen), Error> {
     let settings = Settings { keep_chunks: true, ..features.settings() };
-    let show = &mut |_: &World| ();
     alone(|| drive(scenario, stack, (features, settings), (places, factor), until, show))
 }
 
@@ -128,7 +130,7 @@ fn drive(
     (features, settings): (&Features, Settings),
     (places, factor): (&Places, f64),
     until: Until,
-    show: &mut dyn FnMut(&World),
+    show: &mut dyn FnMut(&World) -> ControlFlow<()>,
 ) -> Result<(DriveOutcome, Seen), Error> {
     let mut course = Course::start(scenario, until)?;
     let mut kept = Kept::default();
@@ -147,7 +149,7 @@ fn drive(
     let began_ns = monotonic_ns() + START_NS;
     clock.begin(began_ns);
     while !course.over() {
-        show(&course.world);
+        shown(show(&course.world))?;
         let (now_ns, frames) = course.sense();
         sleep_until_ns(began_ns + now_ns);
         // Commands of this moment, before the frames of this moment make others.
@@ -160,7 +162,7 @@ fn drive(
         }
         course.step()?;
     }
-    show(&course.world);
+    shown(show(&course.world))?;
     let stopped = clock.stop();
     kept.refused(stopped.refused);
     let left = Left {

@@ -2,6 +2,8 @@
 //! depends on how fast they are.
 
 use dataflow::Observed;
+use std::ops::ControlFlow;
+
 use driving::drive::{DriveOutcome, Seen, Until, watch_again};
 use driving::stack::{Features, Stack};
 use driving::wall::{self, Places};
@@ -22,10 +24,14 @@ actions:
 hazard: { actor: 0, action: 0 }
 ";
 
-fn drive(features: &Features, until: Until, show: &mut (dyn FnMut(&World) + Send)) -> DriveOutcome {
+fn drive(features: &Features, until: Until, look: &mut (dyn FnMut(&World) + Send)) -> DriveOutcome {
     let scenario = Scenario::from_yaml(LEAD, "lead.yaml").unwrap();
     let cores = realtime::thread::cores();
     let places = Places::folded(&cores, Places::needed(features)).unwrap();
+    let show = &mut |world: &World| {
+        look(world);
+        ControlFlow::Continue(())
+    };
     wall::watch(&scenario, Stack::A, features, (&places, 1.0), until, show).unwrap()
 }
 
@@ -66,10 +72,12 @@ fn the_same_drive_on_the_virtual_clock_sees_and_computes_the_same() {
     let scenario = Scenario::from_yaml(LEAD, "lead.yaml").unwrap();
     let cores = realtime::thread::cores();
     let places = Places::folded(&cores, Places::needed(&features)).unwrap();
+    let go_on = &mut |_: &World| ControlFlow::Continue(());
     let (wall, seen) =
-        wall::keep(&scenario, Stack::A, &features, (&places, 1.0), Until::End).unwrap();
+        wall::keep(&scenario, Stack::A, &features, (&places, 1.0), Until::End, go_on).unwrap();
     assert_eq!((seen.obeyed.len(), wall.observed), (300, (0, 0)));
-    let again = |seen| watch_again(&scenario, Stack::A, &features, seen, Until::End).unwrap();
+    let mut again =
+        |seen| watch_again(&scenario, Stack::A, &features, seen, Until::End, go_on).unwrap();
     let same = again(seen);
     assert_eq!((same.driven, same.progress, same.seen), (wall.driven, wall.progress, wall.seen));
     // On cores that are shared a run can be left out on the wall.
@@ -96,4 +104,19 @@ fn drives_side_by_side_share_no_core_and_a_folded_one_uses_all() {
     assert_eq!((folded.stack, folded.world), (vec![4, 5, 4, 5, 4, 5, 4], 6));
     assert_eq!(Places::folded(&cores[..1], 8).unwrap().stack, [4; 7]);
     assert_eq!(Places::folded(&[], 8), None);
+}
+
+#[test]
+fn drive_that_is_not_wanted_any_more_ends_at_once() {
+    let scenario = Scenario::from_yaml(LEAD, "lead.yaml").unwrap();
+    let features = Features::base();
+    let mut steps = 0;
+    let mut stop = |_: &World| {
+        steps += 1;
+        if steps < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let (costs, until) = (Costs::default(), Until::End);
+    let stopped = driving::drive::watch(&scenario, Stack::A, &features, costs, until, &mut stop);
+    assert!(matches!(stopped, Err(driving::drive::Error::Stopped)));
+    assert_eq!(steps, 3);
 }

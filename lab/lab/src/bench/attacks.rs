@@ -32,18 +32,24 @@ use accel::snapshot::Standing;
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
 use realtime::thread;
-use trial::{Child, Children};
+use terminal::progress::Progress;
+use trial::{Child, Children, signals};
 
 pub(crate) use attacker::Attacker;
 
 use super::floor::is_granted;
 use super::service::Service;
 use crate::child::Order;
+use crate::shown::{End, Shown};
 use attacker::Attack;
 use attacks_result::Findings;
 use canary::Canary;
 use punctual::{PUNCTUAL, punctual};
 
+/// Least duration of the attacks with --quick.
+const QUICK: Duration = Duration::from_secs(5);
+/// Usual time until a server is at rest.
+const SETTLING: Duration = Duration::from_secs(3);
 /// The users that attack, if the caller may become another one: this one and the ones below.
 const LAST_USER: u32 = 65534;
 /// Number of users: one for each attack.
@@ -56,8 +62,11 @@ const SESSIONS: u32 = 2;
 pub(crate) struct Args {
     /// Least duration of the attacks, after a warm-up of a tenth of it (at most a minute); they go
     /// on, for ten times as long at most, until each was done once
-    #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "60s", value_parser = terminal::time)]
     duration: Duration,
+    /// Measure less: 5 s, 100 control packets, 10 sessions
+    #[arg(long, conflicts_with = "duration")]
+    quick: bool,
     /// Least number of control packets; the attacks go on until they were sent
     #[arg(long, default_value_t = 10_000)]
     packets: u64,
@@ -68,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Attack::ALL)]
     attacks: Vec<Attack>,
     /// Longest time by which a request of the punctual client may exceed its bound
-    #[arg(long, default_value = "2ms", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2ms", value_parser = terminal::time)]
     tolerance: Duration,
     /// Seed of the random choices
     #[arg(long, default_value_t = 1)]
@@ -78,15 +87,45 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let findings = measure(args)?;
-    terminal::output::print(args.json, || findings.json(), || findings.text())?;
-    let held = findings.complaints().is_empty();
-    Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })
+impl Args {
+    fn duration(&self) -> Duration {
+        if self.quick { QUICK } else { self.duration }
+    }
+
+    fn packets(&self) -> u64 {
+        if self.quick { self.packets.min(100) } else { self.packets }
+    }
+
+    fn sessions(&self) -> u64 {
+        if self.quick { self.sessions.min(10) } else { self.sessions }
+    }
+
+    fn warm_up(&self) -> Duration {
+        (self.duration() / 10).min(Duration::from_secs(60))
+    }
+
+    /// Least time that the command takes.
+    fn planned(&self) -> Duration {
+        self.warm_up() + self.duration() + 2 * SETTLING
+    }
 }
 
-fn measure(args: &Args) -> anyhow::Result<Findings> {
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let progress = Progress::start("keeptime-lab bench attacks", Some(args.planned()));
+    let findings = measure(args, &progress)?;
+    drop(progress);
+    let seconds = |time: Duration| usize::try_from(time.as_secs()).unwrap_or(usize::MAX);
+    let units = (findings.seconds as usize, seconds(args.duration()));
+    let end = End { interrupted: signals::interrupted(), units, name: "seconds" };
+    let schema = ("keeptime.bench-attacks", 1);
+    let shown = Shown { schema, json: args.json, html: None, end: &end };
+    shown.text(|| findings.json(), || findings.text())?;
+    let held = findings.complaints().is_empty();
+    end.answer(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn measure(args: &Args, progress: &Progress) -> anyhow::Result<Findings> {
     let cores = thread::cores();
     let (server_core, own_core) = (cores[0], cores[cores.len() - 1]);
     let realtime = is_granted(1);
@@ -110,20 +149,25 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
         })
         .collect();
     let mut watcher = Client::connect(&service.socket)?;
-    let warm_up = (args.duration / 10).min(Duration::from_secs(60));
-    let rules = Rules { attacks: &args.attacks, strangers };
-    attack(&service.socket, &rules, args.seed, |_| warm_up)?;
+    let rules = Rules { attacks: &args.attacks, strangers, progress };
+    progress.stage("warming up");
+    attack(&service.socket, &rules, args.seed, |_| args.warm_up())?;
+    signals::check()?;
     let before = service.settle(&mut watcher, SESSIONS)?;
-    let mut asked = vec![(Attack::Packets, args.packets), (Attack::Sessions, args.sessions)];
+    let mut asked = vec![(Attack::Packets, args.packets()), (Attack::Sessions, args.sessions())];
     asked.retain(|(attack, _)| args.attacks.contains(attack));
     let least = |done: &Done| {
         let enough = asked.iter().all(|&(attack, count)| done.of(attack) >= count)
             && args.attacks.iter().all(|attack| done.of(*attack) > 0);
         // An attack below a tenth of the requested rate is reported in the result.
-        if enough { args.duration } else { args.duration * 10 }
+        if enough { args.duration() } else { args.duration() * 10 }
     };
     let done = attack(&service.socket, &rules, args.seed.wrapping_add(1), least)?;
-    let after = service.settle(&mut watcher, SESSIONS)?;
+    // The server of attacks that were cut short is not compared.
+    let after = match signals::interrupted() {
+        Some(_) => before,
+        None => service.settle(&mut watcher, SESSIONS)?,
+    };
     let bound_ns = bound(&mut watcher)?;
     // Relaxed: the thread needs nothing but the flag.
     stop.store(true, Ordering::Relaxed);
@@ -182,6 +226,7 @@ fn serve(core: usize, realtime: bool) -> anyhow::Result<Service> {
 struct Rules<'a> {
     attacks: &'a [Attack],
     strangers: bool,
+    progress: &'a Progress,
 }
 
 /// Number of attacks that were done, by kind, and the seconds that they took.
@@ -197,7 +242,8 @@ impl Done {
     }
 }
 
-/// Attacks in all ways at once until `until`, which may look at what was done, is over.
+/// Attacks in all ways at once until `until`, which may look at what was done, is over, or a signal
+/// comes.
 fn attack(
     socket: &Path,
     rules: &Rules<'_>,
@@ -205,7 +251,7 @@ fn attack(
     until: impl Fn(&Done) -> Duration,
 ) -> anyhow::Result<Done> {
     fastrand::seed(seed);
-    let mut attackers = Children::new(Arc::default());
+    let mut attackers = Children::default();
     for (&attack, user) in rules.attacks.iter().zip((0..=LAST_USER).rev()) {
         let user = rules.strangers.then_some(user);
         attackers.add(start(attack, socket, user)?)?;
@@ -213,20 +259,16 @@ fn attack(
     let counts = rules.attacks.iter().map(|attack| (*attack, 0)).collect();
     let start_ns = monotonic_ns();
     let mut done = Done { counts, seconds: 0.0 };
-    let mut said = 0;
     while done.seconds < until(&done).as_secs_f64() {
-        std::thread::sleep(Duration::from_millis(100));
+        if signals::sleep(Duration::from_millis(100)).is_err() {
+            break;
+        }
         while let Some((number, count)) = attackers.heard()? {
             done.counts[number].1 = count;
         }
         done.seconds = (monotonic_ns() - start_ns) as f64 * 1e-9;
-        if done.seconds as u64 / 10 > said {
-            said = done.seconds as u64 / 10;
-            let counts =
-                done.counts.iter().map(|(attack, done)| format!("{done} {}", attack.name()));
-            let counts: Vec<String> = counts.collect();
-            tell!("keeptime-lab bench: {} s, {}", said * 10, counts.join(", "));
-        }
+        let counts = done.counts.iter().map(|(attack, done)| format!("{done} {}", attack.name()));
+        rules.progress.change(&counts.collect::<Vec<String>>().join(", "));
     }
     Ok(done)
 }

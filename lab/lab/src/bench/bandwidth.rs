@@ -27,14 +27,16 @@ use anyhow::ensure;
 use bandwidth::workload::{Access, Size};
 use realtime::{machine, thread};
 use report::bandwidth::BandwidthRun;
-use report::document::WIDTH;
 
 use super::hog::parse_access;
+use crate::shown::{End, Shown};
 use measure::Bench;
 use protection::Wanted;
 use task::Kernel;
 use terminal::output;
+use terminal::progress::Progress;
 use throttle_fair::By;
+use trial::signals;
 
 pub(crate) use hogs::{Hogs, Order, Place};
 
@@ -71,7 +73,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repetitions: u32,
     /// The regulator's period
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = terminal::time)]
     period: Duration,
     /// Budget of a best-effort core in a period while the lock is held: a share of the period, as
     /// in 5%, or bytes a second, as in 100MB/s, which needs the processor's counters
@@ -81,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Wanted::parse)]
     budgets: Vec<Wanted>,
     /// Time for which the lock is held under each scheduling rule, three times; 0s leaves them out
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = terminal::time)]
     rules: Duration,
     /// Implementation that puts throttle-fair scheduling into effect there
     #[arg(long, value_name = "auto|bpf|user", default_value_t = By::Auto)]
@@ -92,8 +94,8 @@ pub(crate) struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write a page with the plots to this file
-    #[arg(long, value_name = "PAGE")]
+    /// Write a page with the plots to this file, and print the summary only
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write the protected times there, as a system file for keeptime analyze --bandwidth-lock
     #[arg(long, value_name = "FILE")]
@@ -112,59 +114,92 @@ impl Args {
     fn rules(&self) -> Duration {
         if self.quick { Duration::from_millis(200) } else { self.rules }
     }
+
+    fn has_rules(&self) -> bool {
+        !self.rules().is_zero()
+    }
 }
 
 /// Runs the command: 1 if a kernel loses enough to hogs, and too little of it comes back.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A template that cannot be read ends the command before anything is measured.
     let template = args.system.as_deref().map(write::read).transpose()?;
+    output::check("--html", args.html.as_deref())?;
+    output::check("--write", args.write.as_deref())?;
     let mut bench = Bench::open(args)?;
     let mut run = describe(args, &bench);
-    let steps = bench.tasks.len() + 2 + args.budgets.len().min(1) + bench.missing.len();
-    let progress = terminal::progress::bar(steps as u64, "{pos}/{len} {msg}");
-    let step = |what: &str| {
-        progress.set_message(what.to_owned());
-        progress.inc(1);
+    let mut phases = Phases {
+        progress: Progress::start("keeptime-lab bench bandwidth", None),
+        done: 0,
+        all: bench.tasks.len() + 2 + args.budgets.len().min(1) + usize::from(args.has_rules()),
     };
-    step("hogs");
-    run.hogs = measure::hogs(&mut bench)?;
-    for number in 0..bench.tasks.len() {
-        step(bench.tasks[number].0.name());
-        run.kernels.push(measure::kernel(&mut bench, number)?);
-    }
-    if !args.budgets.is_empty() {
-        step("budgets");
-        run.budgets = Some(measure::budgets(&mut bench, &args.budgets)?);
-    }
-    step("lock");
-    run.lock = Some(lock::measure(&mut bench)?);
-    // Its regulators have the cores that the bench's own had.
-    bench.end_protection();
-    if !args.rules().is_zero() {
-        step("rules");
-        let rules = rules::measure(&bench, args.rules(), args.fair)?;
-        run.regulation.push(("budget for the rules".into(), rules.budget));
-        if let Some(chosen) = rules.chosen {
-            let words = format!("{}: {}", chosen.words(), chosen.why);
-            run.regulation.push(("throttle-fair scheduling".into(), words));
-        }
-        run.rules = rules.runs;
-    }
-    progress.finish_and_clear();
+    let interrupted = signals::finished(phases.measure(args, &mut bench, &mut run))?;
+    let Phases { done, all, progress } = phases;
+    drop(progress);
+    let end = End { interrupted, units: (done, all), name: "phases" };
+    end.check()?;
     run.marks.extend(bench.marks());
-    tell(args, &run)?;
-    if let Some(path) = &args.write {
+    let (schema, html) = (("keeptime.bench-bandwidth", 1), args.html.as_deref());
+    let json = serde_json::to_value(&run)?;
+    let shown = Shown { schema, json: args.json, html, end: &end };
+    shown.document(|| json, report::bandwidth::document(&run))?;
+    if let Some(path) = args.write.as_ref().filter(|_| interrupted.is_none()) {
         write::write(path, template, &run, &bench)?;
+        tell!("wrote {}", path.display());
     }
     let (slow, held) = run.verdict();
-    Ok(if slow == held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    end.answer(if slow == held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(args: &Args, run: &BandwidthRun) -> anyhow::Result<()> {
-    let document = report::bandwidth::document(run);
-    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
-    let json = serde_json::to_value(run)?;
-    output::print(args.json, || json, || document.text(WIDTH, true))
+/// The phases of the measurement.
+struct Phases {
+    progress: Progress,
+    done: usize,
+    all: usize,
+}
+
+impl Phases {
+    /// Measures everything, phase by phase.
+    fn measure(
+        &mut self,
+        args: &Args,
+        bench: &mut Bench,
+        run: &mut BandwidthRun,
+    ) -> anyhow::Result<()> {
+        run.hogs = self.phase("hogs", || measure::hogs(bench))?;
+        for number in 0..bench.tasks.len() {
+            let name = bench.tasks[number].0.name();
+            run.kernels.push(self.phase(name, || measure::kernel(bench, number))?);
+        }
+        if !args.budgets.is_empty() {
+            let budgets = || measure::budgets(bench, &args.budgets);
+            run.budgets = Some(self.phase("budgets", budgets)?);
+        }
+        run.lock = Some(self.phase("lock", || lock::measure(bench))?);
+        // Its regulators have the cores that the bench's own had.
+        bench.end_protection();
+        if args.has_rules() {
+            let rules = self.phase("rules", || rules::measure(bench, args.rules(), args.fair))?;
+            run.regulation.push(("budget for the rules".into(), rules.budget));
+            if let Some(chosen) = rules.chosen {
+                let words = format!("{}: {}", chosen.words(), chosen.why);
+                run.regulation.push(("throttle-fair scheduling".into(), words));
+            }
+            run.rules = rules.runs;
+        }
+        Ok(())
+    }
+
+    fn phase<T>(
+        &mut self,
+        name: &str,
+        measure: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        self.progress.at(self.done as u64, self.all as u64, name);
+        let measured = measure()?;
+        self.done += 1;
+        Ok(measured)
+    }
 }
 
 fn describe(args: &Args, bench: &Bench) -> BandwidthRun {

@@ -16,7 +16,7 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{self, Scheduling};
 use serde::{Deserialize, Serialize};
 use shm::{Mapping, Segment, futex};
-use trial::{Child, Parent};
+use trial::{Child, Parent, signals};
 
 use super::sample::Samples;
 use crate::child::Order;
@@ -172,9 +172,10 @@ impl Bare {
     /// Wakes it so often, at most once in `pause_ns`.
     ///
     /// # Errors
-    /// It is not woken within a second.
+    /// It is not woken within a second; a signal came.
     pub(crate) fn wake(&mut self, times: u32, pause_ns: u64) -> anyhow::Result<()> {
         for _ in 0..times {
+            signals::check()?;
             sleep_until_ns(monotonic_ns() + pause_ns);
             self.shared.after_ns.store(0, Ordering::Relaxed);
             let begin = monotonic_ns();

@@ -3,13 +3,13 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bandwidth::workload::{Access, Hog, Size};
 use realtime::thread;
 use serde_json::json;
+use trial::signals;
 
 /// Options of `keeptime-lab bench hog`.
 #[derive(clap::Args)]
@@ -25,7 +25,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "twice-llc")]
     size: Size,
     /// Time after which the hogs end; without it they run until a signal
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     duration: Option<Duration>,
     /// Time between two reports of the hogs' rates
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
@@ -57,7 +57,7 @@ pub(super) fn access_name(access: Access) -> &'static str {
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let interval = terminal::time(text)?;
     let least = Duration::from_millis(1);
     if interval >= least { Ok(interval) } else { Err("expected at least 1ms".into()) }
 }
@@ -72,7 +72,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         cores => cores.to_vec(),
     };
-    let ended = trial::signals()?;
     let start = |core: &usize| {
         Hog::start(*core, args.access, args.size)
             .with_context(|| format!("cannot start a hog on core {core}"))
@@ -83,10 +82,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     let mut last = (begin, hogs.iter().map(Hog::bytes).collect::<Vec<u64>>());
     let over = |now: Instant| args.duration.is_some_and(|whole| now - begin >= whole);
-    while !ended.load(Ordering::Relaxed) && !over(last.0) {
+    while signals::interrupted().is_none() && !over(last.0) {
         let left = args.duration.map(|whole| whole.saturating_sub(begin.elapsed()));
-        // A signal ends the sleep, which begins again only for what is left of the interval.
-        std::thread::park_timeout(args.interval.min(left.unwrap_or(args.interval)));
+        // After a signal the last interval is shorter.
+        let _ = signals::sleep(args.interval.min(left.unwrap_or(args.interval)));
         let now = (Instant::now(), hogs.iter().map(Hog::bytes).collect::<Vec<u64>>());
         let seconds = (now.0 - last.0).as_secs_f64();
         let got = now.1.iter().zip(&last.1).map(|(now, last)| (now - last) as f64 / seconds / 1e6);
@@ -94,7 +93,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tell(args, &mut out, (now.0 - begin).as_secs_f64(), &cores, &got)?;
         last = now;
     }
-    Ok(ExitCode::SUCCESS)
+    // Without a duration a signal is the usual end.
+    let interrupted = signals::interrupted().filter(|_| args.duration.is_some());
+    interrupted.map_or(Ok(ExitCode::SUCCESS), |interrupted| Err(interrupted.into()))
 }
 
 fn tell(

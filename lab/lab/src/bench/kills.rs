@@ -14,14 +14,18 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use rustix::process::Signal;
 use serde_json::json;
-use terminal::output;
+use terminal::progress::Progress;
 use terminal::table::Table;
+use trial::signals::{self, Interrupted};
 
 use super::floor::{is_granted, prioritise};
 use super::sample::{Quantiles, Samples};
 use super::service::{Footprint, Place, Service};
 use super::victim::Victim;
+use crate::shown::{End, Shown};
 
+/// Clients to kill with --quick.
+const QUICK: usize = 20;
 /// Victims alive at the same time.
 const VICTIMS: usize = 4;
 /// Sessions that stay: those of the two chains and of the one that watches.
@@ -39,6 +43,9 @@ pub(super) struct Args {
     /// Clients to kill
     #[arg(long, default_value_t = 1000)]
     count: usize,
+    /// Kill 20 clients
+    #[arg(long, conflicts_with = "count")]
+    quick: bool,
     /// Seed of the random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -53,6 +60,12 @@ pub(super) struct Args {
     json: bool,
 }
 
+impl Args {
+    fn count(&self) -> usize {
+        if self.quick { QUICK } else { self.count }
+    }
+}
+
 struct Survivor {
     delays: Samples,
     requests: u64,
@@ -62,10 +75,19 @@ struct Survivor {
 struct Findings {
     critical: Survivor,
     checking: Survivor,
-    reclaim: Quantiles,
-    before: Footprint,
-    after: Footprint,
+    killed: Killed,
     stolen_ms: f64,
+}
+
+/// Clients that were killed, and what the server had then.
+#[derive(Default)]
+struct Killed {
+    /// Clients that were killed under load.
+    count: usize,
+    /// Times of clean-ups.
+    reclaim: Samples,
+    before: Option<Footprint>,
+    after: Option<Footprint>,
 }
 
 /// Runs the command.
@@ -78,18 +100,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let service = Service::start(&place, if realtime { 90 } else { 0 })?;
     let steal = |core: &usize| realtime::machine::steal_ns(*core).unwrap_or(0);
     let stolen: u64 = cores.iter().map(steal).sum();
-    let mut result = measure(&service, own_core, realtime, args.count)?;
+    let progress = Progress::start("keeptime-lab bench kills", None);
+    let (mut result, interrupted) =
+        measure(&service, (own_core, realtime), args.count(), &progress)?;
+    drop(progress);
     result.stolen_ms = (cores.iter().map(steal).sum::<u64>() - stolen) as f64 * 1e-6;
-    output::print(args.json, || to_json(args, &result), || render(args, &result))?;
-    Ok(if result.complaints().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let end = End { interrupted, units: (result.killed.count, args.count()), name: "kills" };
+    end.check()?;
+    let schema = ("keeptime.bench-kills", 1);
+    let shown = Shown { schema, json: args.json, html: None, end: &end };
+    shown.text(|| to_json(args, &result), || render(args, &result))?;
+    end.answer(if result.complaints().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn measure(
     service: &Service,
-    core: usize,
-    realtime: bool,
+    (core, realtime): (usize, bool),
     count: usize,
-) -> anyhow::Result<Findings> {
+    progress: &Progress,
+) -> anyhow::Result<(Findings, Option<Interrupted>)> {
     let socket = &service.socket;
     let stop = Arc::new(AtomicBool::new(false));
     let start = |work: fn(&Path, &AtomicBool) -> Survivor, priority: u8| {
@@ -102,26 +131,34 @@ fn measure(
     };
     let critical = start(critical, 60);
     let checking = start(checking, 55);
-    let mut watcher = Client::connect(socket)?;
-    // Some kills first, so that whatever grows once has grown.
-    kill_under_load(socket, count.div_ceil(20))?;
-    let before = service.settle(&mut watcher, SESSIONS)?;
-    kill_under_load(socket, count)?;
-    let after = service.settle(&mut watcher, SESSIONS)?;
-    let reclaim = reclaim(&mut watcher, socket, count.div_ceil(10))?;
+    let mut killed = Killed::default();
+    let ended = signals::finished(killed.all(service, count, progress));
     // Relaxed: the threads need nothing but the flag.
     stop.store(true, Ordering::Relaxed);
     let join = |handle: std::thread::JoinHandle<Survivor>| {
         handle.join().map_err(|_| anyhow::anyhow!("a surviving client panicked"))
     };
-    Ok(Findings {
-        critical: join(critical)?,
-        checking: join(checking)?,
-        reclaim,
-        before,
-        after,
-        stolen_ms: 0.0,
-    })
+    let (critical, checking) = (join(critical)?, join(checking)?);
+    Ok((Findings { critical, checking, killed, stolen_ms: 0.0 }, ended?))
+}
+
+impl Killed {
+    /// Kills clients under load, and then others one by one.
+    fn all(&mut self, service: &Service, count: usize, progress: &Progress) -> anyhow::Result<()> {
+        let socket = &service.socket;
+        let mut watcher = Client::connect(socket)?;
+        progress.stage("warming up");
+        // Some kills first, so that whatever grows once has grown.
+        kill_under_load(socket, count.div_ceil(20), |_| ())?;
+        self.before = Some(service.settle(&mut watcher, SESSIONS)?);
+        kill_under_load(socket, count, |killed| {
+            self.count = killed;
+            progress.at(killed as u64, count as u64, "clients killed");
+        })?;
+        self.after = Some(service.settle(&mut watcher, SESSIONS)?);
+        progress.stage("clean-ups");
+        reclaim(&mut watcher, socket, count.div_ceil(10), &mut self.reclaim)
+    }
 }
 
 /// The most critical chain: 1 ms of work every 5 ms, in the highest bucket.
@@ -191,29 +228,33 @@ fn survive<R: FnMut() -> anyhow::Result<u64>>(
 }
 
 /// Kills `count` of a changing crowd of clients, each at a random instant of its life.
-fn kill_under_load(socket: &Path, count: usize) -> anyhow::Result<()> {
+fn kill_under_load(socket: &Path, count: usize, mut tell: impl FnMut(usize)) -> anyhow::Result<()> {
     let mut victims = Vec::new();
     for killed in 0..count {
         while victims.len() < VICTIMS {
             victims.push(Victim::start(socket, false)?);
         }
-        std::thread::sleep(Duration::from_micros(fastrand::u64(1000..40_000)));
+        signals::sleep(Duration::from_micros(fastrand::u64(1000..40_000)))?;
         drop(victims.swap_remove(fastrand::usize(..victims.len())));
-        if killed % 100 == 99 {
-            tell!("keeptime-lab bench: {} clients killed", killed + 1);
-        }
+        tell(killed + 1);
     }
     Ok(())
 }
 
 /// Measures the time from the kill of a client until the server has reclaimed all that it had.
-fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<Quantiles> {
-    let mut times = Samples::new();
+fn reclaim(
+    watcher: &mut Client,
+    socket: &Path,
+    count: usize,
+    times: &mut Samples,
+) -> anyhow::Result<()> {
     for _ in 0..count {
+        signals::check()?;
         let before = watcher.status()?;
         let mut victim = Victim::start(socket, true)?;
         let end = monotonic_ns() + 10_000_000_000;
         while watcher.status()?.queued < 16 {
+            signals::check()?;
             anyhow::ensure!(
                 monotonic_ns() < end,
                 "the queue never reached 16 requests within 10 s"
@@ -232,7 +273,7 @@ fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<
         }
         times.push(monotonic_ns() - start);
     }
-    Ok(times.quantiles())
+    Ok(())
 }
 
 impl Findings {
@@ -252,13 +293,12 @@ impl Findings {
             complaints
                 .push("the chain of the next lower priority was delayed by more than 11 ms".into());
         }
-        if self.reclaim.max_ns > LIMIT_NS {
+        if self.killed.reclaim.quantiles().max_ns > LIMIT_NS {
             complaints.push("a clean-up took more than 10 ms".into());
         }
-        if self.after.mapped_bytes != self.before.mapped_bytes
-            || self.after.descriptors != self.before.descriptors
-            || self.after.threads != self.before.threads
-        {
+        let kept = |server: Footprint| (server.mapped_bytes, server.descriptors, server.threads);
+        let Killed { before, after, .. } = &self.killed;
+        if after.is_some() && before.map(kept) != after.map(kept) {
             complaints
                 .push("the server kept memory, descriptors or threads of killed clients".into());
         }
@@ -273,20 +313,23 @@ fn render(args: &Args, result: &Findings) -> String {
         let name = [name.to_owned(), count.to_string()];
         table.row(name.into_iter().chain(quantiles.cells(1e6, 3)));
     };
-    let Findings { critical, checking, reclaim, .. } = result;
+    let Findings { critical, checking, killed, .. } = result;
     row("delay of the critical chain", critical.requests, critical.delays.quantiles());
     row(
         "delay of the chain of the next lower priority",
         checking.requests,
         checking.delays.quantiles(),
     );
-    row("clean-up after a kill", args.count.div_ceil(10) as u64, *reclaim);
+    let reclaim = &killed.reclaim;
+    row("clean-up after a kill", reclaim.count() as u64, reclaim.quantiles());
+    let server = killed.before.zip(killed.after);
     let mut text = format!(
-        "{} clients killed at random, milliseconds\n\n{}\n{}stolen by the hypervisor meanwhile: \
-         {:.0} ms\n",
-        args.count,
+        "{} of {} clients killed at random, milliseconds\n\n{}\n{}stolen by the hypervisor \
+         meanwhile: {:.0} ms\n",
+        killed.count,
+        args.count(),
         table.render(),
-        Footprint::change(&result.before, &result.after),
+        server.map_or(String::new(), |(before, after)| Footprint::change(&before, &after)),
         result.stolen_ms
     );
     match result.complaints() {
@@ -302,12 +345,12 @@ fn to_json(args: &Args, result: &Findings) -> serde_json::Value {
         json!({"requests": requests, "failures": failures.len(), "delay": delays})
     };
     json!({
-        "kills": args.count,
+        "kills": result.killed.count,
         "seed": args.seed,
         "critical": survivor(&result.critical),
         "checking": survivor(&result.checking),
-        "reclaim": result.reclaim,
-        "server": {"before": result.before, "after": result.after},
+        "reclaim": result.killed.reclaim,
+        "server": {"before": result.killed.before, "after": result.killed.after},
         "stolen_ms": result.stolen_ms,
         "complaints": result.complaints(),
         "machine": realtime::machine::core_model(),

@@ -18,9 +18,15 @@ mod uftrace;
 mod variant;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context;
 use clap::ValueEnum;
 use realtime::thread;
+use terminal::progress::Progress;
+use trial::signals::{self, Interrupted};
+
+use crate::shown::{End, Shown};
 
 use program::{Measure, Plan};
 use result::{Findings, Table};
@@ -40,6 +46,9 @@ const OUTSIDE_NS: u64 = 200;
 
 /// Repetitions unless they are asked for; without `--trace` the cases know.
 const TRACE_REPETITIONS: u32 = 11;
+/// Repetitions and pairs with `--trace --quick`.
+const QUICK_REPETITIONS: u32 = 2;
+const QUICK_PAIRS: u64 = 40_000;
 
 /// Options of `keeptime-lab bench locks`.
 #[derive(clap::Args)]
@@ -57,11 +66,13 @@ pub(crate) struct Args {
     /// Policies to measure: by default all
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "trace", value_enum)]
     policy: Option<Vec<cases::PolicyArgument>>,
-    /// Measured time of each run: by default 0.3, and three times that for long sections
-    #[arg(long, value_name = "SECONDS", conflicts_with = "trace", value_parser = parse_seconds)]
-    seconds: Option<f64>,
-    /// Measure less: one repetition of 0.1 s, fewer numbers of threads
-    #[arg(long, conflicts_with = "trace")]
+    /// Measured time of each run, from 10ms to 60s: by default 300ms, and three times that for long
+    /// sections
+    #[arg(long, value_name = "TIME", conflicts_with = "trace", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Measure less: one repetition of 100ms, fewer numbers of threads; with --trace, two
+    /// repetitions of 40000 pairs
+    #[arg(long)]
     quick: bool,
     /// Pairs of lock and unlock in one run
     #[arg(long, value_name = "N", default_value_t = 400_000, requires = "trace",
@@ -75,77 +86,109 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds: Option<f64> = text.parse().ok();
-    let seconds = seconds.filter(|seconds| (0.01..=60.0).contains(seconds));
-    seconds.ok_or_else(|| "expected seconds from 0.01 to 60, as in 0.3".to_owned())
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = terminal::time(text)?;
+    let fits = (Duration::from_millis(10)..=Duration::from_secs(60)).contains(&duration);
+    if fits { Ok(duration) } else { Err("expected a time from 10ms to 60s, as in 300ms".into()) }
+}
+
+impl Args {
+    /// Repetitions of each recorder, and pairs of lock and unlock in a run.
+    fn trace_extent(&self) -> (u32, u64) {
+        let (repetitions, pairs) = match self.quick {
+            true => (QUICK_REPETITIONS, QUICK_PAIRS),
+            false => (TRACE_REPETITIONS, self.pairs),
+        };
+        (self.repetitions.unwrap_or(repetitions), pairs)
+    }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.trace {
-        trace(args)?;
+        trace(args)
     } else {
         let all = cases::PolicyArgument::value_variants();
         let wish = cases::Wish {
             threads: args.threads.clone(),
             policies: args.policy.clone().unwrap_or_else(|| all.to_vec()),
-            seconds: args.seconds,
+            duration: args.duration,
             repetitions: args.repetitions,
             quick: args.quick,
         };
-        cases::run(&wish, args.json)?;
+        cases::run(&wish, args.json)
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Measures what recording adds.
-fn trace(args: &Args) -> anyhow::Result<()> {
+fn trace(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::cores();
     let (first, last) = (cores[0], cores[cores.len() - 1]);
     let mut bench = Bench::new()?;
-    let repetitions = args.repetitions.unwrap_or(TRACE_REPETITIONS);
-    let mut measure = |measure, divisor: u64| {
-        let rounds = args.pairs.div_ceil(BATCHES * divisor);
-        let plan = Plan { measure, core: last, priority: PRIORITY, batches: BATCHES, rounds };
-        repeat(&mut bench, plan, repetitions)
-    };
-    let pairs = measure(Measure::Mutex, 1)?;
-    let (mut reads, mut rivals) = (None, None);
+    let mut plans = vec![(Measure::Mutex, 1)];
     if args.contended_run {
-        reads = Some(measure(Measure::NestedReads, 2)?);
+        plans.push((Measure::NestedReads, 2));
         if first == last {
-            tell!("keeptime-lab bench: found only one core: two threads are not measured");
+            tell!("keeptime-lab bench locks: found only one core: two threads are not measured");
         } else {
             let two = Measure::Two { core: first, held_ns: HELD_NS, outside_ns: OUTSIDE_NS };
-            rivals = Some(measure(two, 10)?);
+            plans.push((two, 10));
         }
     }
-    let findings = Findings { pairs, reads, rivals, left_out: bench.left_out };
-    terminal::output::print(args.json, || findings.json(), || text::render(&findings))
+    let (repetitions, pairs) = args.trace_extent();
+    let all = plans.len() * repetitions as usize;
+    let progress = Progress::start("keeptime-lab bench locks", None);
+    let mut done = 0;
+    let mut tables = Vec::new();
+    let measured = plans.iter().try_for_each(|&(measure, divisor)| {
+        let rounds = pairs.div_ceil(BATCHES * divisor);
+        let plan = Plan { measure, core: last, priority: PRIORITY, batches: BATCHES, rounds };
+        let mut table = Table::new(plan);
+        let repeated = (0..repetitions as usize).try_for_each(|repetition| {
+            progress.at(done as u64, all as u64, measure.title());
+            repeat(&mut bench, plan, repetition, &mut table)?;
+            done += 1;
+            Ok(())
+        });
+        tables.push(table);
+        repeated
+    });
+    let interrupted = signals::finished(measured)?;
+    drop(progress);
+    let end = End { interrupted, units: (done, all), name: "repetitions" };
+    end.check()?;
+    let mut tables = tables.into_iter();
+    let pairs = tables.next().context("nothing was measured")?;
+    let findings =
+        Findings { pairs, reads: tables.next(), rivals: tables.next(), left_out: bench.left_out };
+    let schema = ("keeptime.bench-locks-trace", 1);
+    let shown = Shown { schema, json: args.json, html: None, end: &end };
+    shown.text(|| findings.json(), || text::render(&findings))?;
+    end.answer(ExitCode::SUCCESS)
 }
 
-/// Measures all recorders that are there, in turns.
-fn repeat(bench: &mut Bench, plan: Plan, repetitions: u32) -> anyhow::Result<Table> {
-    let mut table = Table::new(plan);
-    for repetition in 0..repetitions as usize {
-        let title = plan.measure.title();
-        tell!("keeptime-lab bench: {title}, {} of {repetitions}", repetition + 1);
-        let mut order = Variant::ALL;
-        order.rotate_left(repetition % Variant::ALL.len());
-        for variant in order {
-            if !bench.has(variant, &plan) {
-                continue;
+/// Measures all recorders that are there once; each repetition begins with another one.
+fn repeat(
+    bench: &mut Bench,
+    plan: Plan,
+    repetition: usize,
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    let mut order = Variant::ALL;
+    order.rotate_left(repetition % Variant::ALL.len());
+    for variant in order {
+        if !bench.has(variant, &plan) {
+            continue;
+        }
+        signals::check()?;
+        match bench.run(variant, &plan) {
+            Ok(run) => table.push(variant, run),
+            Err(error) if variant.is_foreign() && !error.is::<Interrupted>() => {
+                bench.leave_out(variant, &error);
+                table.remove(variant);
             }
-            match bench.run(variant, &plan) {
-                Ok(run) => table.push(variant, run),
-                Err(error) if variant.is_foreign() => {
-                    bench.leave_out(variant, &error);
-                    table.remove(variant);
-                }
-                Err(error) => return Err(error.context(variant.name())),
-            }
+            Err(error) => return Err(error.context(variant.name())),
         }
     }
-    Ok(table)
+    Ok(())
 }

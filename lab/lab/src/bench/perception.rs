@@ -21,11 +21,15 @@ use world::{Command, World, suite};
 
 use super::floor::{is_granted, prioritise};
 use super::sample::Samples;
-use terminal::output;
+use crate::shown::{End, Shown};
+use terminal::progress::Progress;
 use terminal::table::Table;
+use trial::signals;
 
 /// Each setting has so many turns.
 const TURNS: usize = 4;
+/// Scans in each setting with --quick.
+const QUICK: u64 = 20;
 /// The scenario of normal traffic that the scans are of, and how many.
 const SCENARIO: usize = 7310;
 const SCANS: usize = 20;
@@ -54,12 +58,29 @@ pub(super) struct Args {
     /// Number of scans in each setting
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(4..=1_000_000))]
     frames: u64,
-    /// Milliseconds from one scan to the next
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    period_ms: u64,
+    /// Measure less: 20 scans in each setting
+    #[arg(long, conflicts_with = "frames")]
+    quick: bool,
+    /// Time from one scan to the next, 1ms to 10s
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_period)]
+    period: Duration,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// Scans of a setting in one turn.
+    fn frames_of_turn(&self) -> u64 {
+        let frames = if self.quick { QUICK } else { self.frames };
+        frames.div_ceil(TURNS as u64)
+    }
+}
+
+fn parse_period(text: &str) -> Result<Duration, String> {
+    let period = terminal::time(text)?;
+    let fits = (Duration::from_millis(1)..=Duration::from_secs(10)).contains(&period);
+    if fits { Ok(period) } else { Err("expected a time from 1ms to 10s, as in 100ms".into()) }
 }
 
 /// Number of other clients, and the results with them.
@@ -80,14 +101,28 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let realtime = is_granted(PRIORITY);
     let grids = grids()?;
     let mut settings = settings(args);
-    for turn in 0..TURNS {
-        for setting in &mut settings {
-            tell!("keeptime-lab bench: turn {} of {TURNS}, {} others", turn + 1, setting.others);
+    let all = TURNS * settings.len();
+    let planned = args.period.mul_f64(args.frames_of_turn() as f64 * all as f64);
+    let progress = Progress::start("keeptime-lab bench perception", Some(planned));
+    let mut done = 0;
+    let measured = (0..TURNS).try_for_each(|_| {
+        settings.iter_mut().try_for_each(|setting| {
+            let stage = format!("turns, {} others", setting.others);
+            progress.at(done as u64, all as u64, &stage);
             measure(args, &grids, setting, realtime)?;
-        }
-    }
-    output::print(args.json, || to_json(args, &settings, realtime), || render(args, &settings))?;
-    Ok(ExitCode::SUCCESS)
+            done += 1;
+            Ok(())
+        })
+    });
+    let interrupted = signals::finished(measured)?;
+    drop(progress);
+    let end = End { interrupted, units: (done, all), name: "turns" };
+    end.check()?;
+    settings.retain(|setting| setting.latency.count() > 0);
+    let schema = ("keeptime.bench-perception", 1);
+    let shown = Shown { schema, json: args.json, html: None, end: &end };
+    shown.text(|| to_json(args, &settings, realtime), || render(args, &settings))?;
+    end.answer(ExitCode::SUCCESS)
 }
 
 /// Settings: no other client once, and every number of others with every priority.
@@ -164,10 +199,13 @@ fn measure(
         let began_ns = monotonic_ns();
         // The first answer is about a connection and memory, too.
         let first = network.ask(&grids[0]);
-        let period_ns = args.period_ms * 1_000_000;
-        let frames = args.frames.div_ceil(TURNS as u64);
+        let period_ns = args.period.as_nanos() as u64;
+        let frames = args.frames_of_turn();
         let mut next_ns = monotonic_ns();
         for grid in grids.iter().cycle().take(frames as usize) {
+            if signals::interrupted().is_some() {
+                break;
+            }
             next_ns += period_ns;
             sleep_until_ns(next_ns);
             let asked_ns = monotonic_ns();
@@ -190,6 +228,7 @@ fn measure(
         let _ = prioritise(0);
         first
     })?;
+    signals::check()?;
     if setting.latency.count() == 0 {
         bail!("{} others: no scan was answered", setting.others);
     }
@@ -224,10 +263,11 @@ fn render(args: &Args, settings: &[Setting]) -> String {
         let rate = format!("{:.1}", setting.others_per_s());
         table.row(others.into_iter().chain(times).chain([rate]));
     }
-    let Args { priority, frames, period_ms, .. } = args;
+    let (priority, period) = (args.priority, humantime::format_duration(args.period));
+    let frames = args.frames_of_turn() * TURNS as u64;
     format!(
-        "Response times of a network at priority {priority}, {frames} scans, one every {period_ms} \
-         ms, milliseconds\n\n{}\nrest: response time less the accelerator's work: waiting for \
+        "Response times of a network at priority {priority}, {frames} scans, one every {period}, \
+         milliseconds\n\n{}\nrest: response time less the accelerator's work: waiting for \
          others, and transfer in both directions.\n",
         table.render()
     )
@@ -260,7 +300,7 @@ fn to_json(args: &Args, settings: &[Setting], realtime: bool) -> serde_json::Val
     };
     json!({
         "priority": args.priority,
-        "period_ms": args.period_ms,
+        "period_ns": args.period.as_nanos() as u64,
         "realtime": realtime,
         "settings": settings.iter().map(setting).collect::<Vec<_>>(),
         "machine": realtime::machine::core_model(),

@@ -12,12 +12,16 @@ mod preempt_result;
 mod way;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
+use terminal::progress::Progress;
+use trial::signals;
 
 use super::floor::{is_granted, prioritise};
+use crate::shown::{End, Shown};
 use preempt_result::{Case, Findings};
 use way::{Kernel, Place, Way};
 
@@ -56,9 +60,9 @@ pub(crate) struct Args {
     /// Iterations of each way and kernel
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
-    /// Seconds after which no further iteration of a way and kernel begins
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    case_limit: u64,
+    /// Time after which no further iteration of a way and kernel begins
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = terminal::time)]
+    case_limit: Duration,
     /// Measure less: 50 iterations
     #[arg(long, conflicts_with = "iterations")]
     quick: bool,
@@ -84,38 +88,70 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         spin: args.spin,
         blocks_per_slice: 0,
     };
-    let (mut cases, mut missing) = (Vec::new(), Vec::new());
-    for kind in &args.ways {
-        if let Some(why) = kind.missing(&place) {
-            missing.push((kind.name(), why));
-            continue;
-        }
-        for kernel in &args.kernels {
-            let blocks_per_slice = kind.blocks_per_slice(&place, *kernel, args.slices);
-            let place = Place { blocks_per_slice, ..place.clone() };
-            // Processes and threads of the way inherit neither this thread's core nor its priority.
-            prioritise(0)?;
-            thread::pin(&place.cores)?;
-            let mut way = kind
-                .open(&place, *kernel)
-                .with_context(|| format!("{} {}", kind.name(), kernel.name()))?;
-            thread::pin(&[last])?;
-            prioritise(if priority == 0 { 0 } else { 50 })?;
-            let case = Case::new(kind.name(), kernel.name(), blocks_per_slice);
-            let case = measure(args, case, way.as_mut())?;
-            // A case takes up to a minute: each is told when it is known.
-            tell!("keeptime-lab bench: {}", case.words());
-            cases.push(case);
-        }
-    }
+    let mut bench = Bench { args, place, last, cases: Vec::new(), missing: Vec::new() };
+    let all = args.ways.len() * args.kernels.len();
+    let progress = Progress::start("keeptime-lab bench preempt", None);
+    let interrupted = signals::finished(bench.measure(all, &progress))?;
+    drop(progress);
+    let Bench { cases, missing, .. } = bench;
+    let units = (cases.len(), all - missing.len() * args.kernels.len());
+    let end = End { interrupted, units, name: "cases" };
+    end.check()?;
     if let [(way, why), ..] = missing.as_slice() {
         ensure!(!cases.is_empty(), "nothing could be measured: {way}: {why}");
     }
     let findings = Findings { device: args.device.clone(), cases, missing };
-    terminal::output::print(args.json, || findings.json(), || findings.text())?;
+    let schema = ("keeptime.bench-preempt", 1);
+    let shown = Shown { schema, json: args.json, html: None, end: &end };
+    shown.text(|| findings.json(), || findings.text())?;
     let met = findings.cases.iter().all(|case| !case.delays_ns.is_empty());
     ensure!(met, "in one of the cases the less urgent kernel never ran when the urgent one came");
-    Ok(ExitCode::SUCCESS)
+    end.answer(ExitCode::SUCCESS)
+}
+
+/// The cases that have been measured, and the ways that cannot be.
+struct Bench<'a> {
+    args: &'a Args,
+    place: Place,
+    /// Core of the measuring thread.
+    last: usize,
+    cases: Vec<Case>,
+    missing: Vec<(&'static str, String)>,
+}
+
+impl Bench<'_> {
+    /// Measures all cases.
+    fn measure(&mut self, all: usize, progress: &Progress) -> anyhow::Result<()> {
+        for (number, kind) in self.args.ways.iter().enumerate() {
+            if let Some(why) = kind.missing(&self.place) {
+                self.missing.push((kind.name(), why));
+                continue;
+            }
+            for (at, kernel) in self.args.kernels.iter().enumerate() {
+                let done = (number * self.args.kernels.len() + at) as u64;
+                let stage = format!("{} {}", kind.name(), kernel.name());
+                progress.at(done, all as u64, &stage);
+                let case = self.case(*kind, *kernel).context(stage)?;
+                // A case takes up to a minute: each is told when it is known.
+                progress.tell(format_args!("{}", case.words()));
+                self.cases.push(case);
+            }
+        }
+        Ok(())
+    }
+
+    fn case(&self, kind: way::Kind, kernel: Kernel) -> anyhow::Result<Case> {
+        let blocks_per_slice = kind.blocks_per_slice(&self.place, kernel, self.args.slices);
+        let place = Place { blocks_per_slice, ..self.place.clone() };
+        // Processes and threads of the way inherit neither this thread's core nor its priority.
+        prioritise(0)?;
+        thread::pin(&place.cores)?;
+        let mut way = kind.open(&place, kernel)?;
+        thread::pin(&[self.last])?;
+        prioritise(if place.priority == 0 { 0 } else { 50 })?;
+        let case = Case::new(kind.name(), kernel.name(), blocks_per_slice);
+        measure(self.args, case, way.as_mut())
+    }
 }
 
 fn measure(args: &Args, mut case: Case, pair: &mut dyn Way) -> anyhow::Result<Case> {
@@ -123,8 +159,9 @@ fn measure(args: &Args, mut case: Case, pair: &mut dyn Way) -> anyhow::Result<Ca
     let mut trials = (0..TRIALS).map(|_| pair.urgent()).collect::<anyhow::Result<Vec<_>>>()?;
     trials.sort_unstable();
     let usual_ns = trials[TRIALS / 2];
-    let end = monotonic_ns() + args.case_limit * 1_000_000_000;
+    let end = monotonic_ns() + args.case_limit.as_nanos() as u64;
     for _ in 0..iterations {
+        signals::check()?;
         pair.begin()?;
         let until = monotonic_ns() + fastrand::u64(0..=usual_ns);
         while monotonic_ns() < until {

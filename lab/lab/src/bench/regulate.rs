@@ -13,13 +13,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::shown::{End, Shown};
 use anyhow::{Context, ensure};
 use bandwidth::regulator::{Budget, Config};
 use realtime::machine;
 use regulate_experiment::{Experiment, RULES, SHARED_AFTER, STOPPED_AFTER};
 use regulate_outcome::{Case, Outcome, Run};
 use terminal::output;
+use terminal::progress::Progress;
 use throttle_fair::By;
+use trial::signals;
+
+/// Fractions of a period after which the memory-bound thread is stopped.
+const FRACTIONS: [f64; 2] = [SHARED_AFTER, STOPPED_AFTER];
 
 /// Options of `keeptime-lab bench regulate`.
 #[derive(clap::Args)]
@@ -48,9 +54,22 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Measure less: one round of 200ms for each rule, 100 takings
+    #[arg(long, conflicts_with_all = ["duration", "rounds", "takings"])]
+    quick: bool,
     /// Also write the result as JSON to this file
     #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    out: Option<PathBuf>,
+}
+
+impl Args {
+    /// Time of a rule in a round, rounds, and takings of the lock.
+    fn extent(&self) -> (Duration, u32, u32) {
+        match self.quick {
+            true => (Duration::from_millis(200), 1, 100),
+            false => (self.duration, self.rounds, self.takings),
+        }
+    }
 }
 
 /// Runs the command.
@@ -68,38 +87,68 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tell!("keeptime-lab bench regulate: memory is not locked: {error}");
     }
     let folder = tempfile::tempdir().context("cannot create a folder for the socket")?;
+    output::check("--out", args.out.as_deref())?;
     let bench = Bench { core, period: args.period, folder };
-    let effects =
-        if args.takings > 0 { effect::measure(&bench, args.takings)? } else { Vec::new() };
-    let mut experiment = Experiment::start((&[core], &others), args.period, args.fair, true)?;
-    let (mut cases, mut fair) = (Vec::new(), None);
-    for fraction in [SHARED_AFTER, STOPPED_AFTER] {
-        let budget = experiment.faults(fraction)?;
-        let turns = experiment.turns(
-            &regulate_experiment::faults(budget),
-            args.duration,
-            args.rounds as usize,
-        )?;
-        fair = turns[1].first().map(|span| span.chosen.clone());
-        let runs = RULES.iter().zip(&turns).map(|(rho, spans)| Run::of(*rho, spans)).collect();
-        cases.push(Case { fraction, budget, runs });
-    }
-    let outcome = Outcome {
-        fair,
+    let mut outcome = Outcome {
+        fair: None,
         kernel: machine::kernel_release(),
         processor: machine::core_model(),
         period_ns: args.period.as_nanos() as u64,
-        effects,
-        cases,
+        effects: Vec::new(),
+        cases: Vec::new(),
     };
+    let progress = Progress::start("keeptime-lab bench regulate", None);
+    let interrupted = signals::finished(measure(args, &bench, &others, &mut outcome, &progress))?;
+    drop(progress);
+    let parts = usize::from(!outcome.effects.is_empty()) + outcome.cases.len();
+    let all = usize::from(args.extent().2 > 0) + FRACTIONS.len();
+    let end = End { interrupted, units: (parts, all), name: "parts" };
+    end.check()?;
     let json = serde_json::to_value(&outcome)?;
-    output::write("--write", args.write.as_deref(), || Ok(format!("{json:#}\n")))?;
-    output::print(args.json, || json.clone(), || outcome.text())?;
+    let schema = ("keeptime.bench-regulate", 1);
+    let shown = Shown { schema, json: args.json, html: None, end: &end };
+    let file = || Ok(format!("{:#}\n", shown.framed(json.clone())));
+    output::write("--out", args.out.as_deref(), file)?;
+    shown.text(|| json.clone(), || outcome.text())?;
+    if interrupted.is_some() {
+        return end.answer(ExitCode::SUCCESS);
+    }
     let shortfalls = outcome.shortfalls();
     for shortfall in &shortfalls {
         tell!("keeptime-lab bench regulate: differs from the setup of BWLOCK++: {shortfall}");
     }
     Ok(if args.check && !shortfalls.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Measures the delays of the lock and the rules.
+fn measure(
+    args: &Args,
+    bench: &Bench,
+    others: &[usize],
+    outcome: &mut Outcome,
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    let (duration, rounds, takings) = args.extent();
+    if takings > 0 {
+        progress.stage("the lock takes effect");
+        outcome.effects = effect::measure(bench, takings)?;
+    }
+    let mut experiment = Experiment::start((&[bench.core], others), args.period, args.fair, true)?;
+    let all = FRACTIONS.len() as u64 * u64::from(rounds) * RULES.len() as u64;
+    let mut done = 0;
+    for fraction in FRACTIONS {
+        progress.at(done, all, "rules");
+        let budget = experiment.faults(fraction)?;
+        let budgeted = regulate_experiment::faults(budget);
+        let turns = experiment.turns(&budgeted, duration, rounds as usize, || {
+            done += 1;
+            progress.at(done, all, "rules");
+        })?;
+        outcome.fair = turns[1].first().map(|span| span.chosen.clone());
+        let runs = RULES.iter().zip(&turns).map(|(rho, spans)| Run::of(*rho, spans)).collect();
+        outcome.cases.push(Case { fraction, budget, runs });
+    }
+    Ok(())
 }
 
 /// The core, and how it is regulated.

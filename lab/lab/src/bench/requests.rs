@@ -9,23 +9,31 @@
 //! asleep and must be woken, as between the requests of a real chain; without the pause a peer
 //! that is addressed by a spinning client never gets to sleep, and the floor is no wake at all.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use accel::{Client, Registration, Request, Wait};
 use anyhow::{Context, bail};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use serde_json::{Value, json};
-use terminal::output;
+use terminal::progress::Progress;
 use terminal::table::Table;
+use trial::signals;
 
 use super::floor::{Floor, is_granted, prioritise};
 use super::sample::{Quantiles, Samples};
 use super::service::{Place, Service};
+use crate::shown::{End, Shown};
 
 /// Round trips of one kind before it is the other's turn.
 const TURN: usize = 250;
+/// Round trips with --quick.
+const QUICK: usize = 500;
+/// Ways in which a client waits.
+const WAITS: [(&str, Wait); 2] = [("suspend", Wait::Suspend), ("spin", Wait::Spin)];
 /// Overhead per request that PAAM (section V-C) reports.
 const PAAM_NS: [f64; 2] = [198_000.0, 391_000.0];
 
@@ -35,21 +43,41 @@ pub(super) struct Args {
     /// Round trips of each kind
     #[arg(long, default_value_t = 50_000)]
     samples: usize,
-    /// Microseconds between round trips, in which the other side goes to sleep
-    #[arg(long, default_value_t = 30)]
-    pause_us: u64,
+    /// Measure less: 500 round trips
+    #[arg(long, conflicts_with = "samples")]
+    quick: bool,
+    /// Time between round trips, in which the other side goes to sleep
+    #[arg(long, value_name = "TIME", default_value = "30us", value_parser = terminal::time)]
+    pause: Duration,
     /// The accelerator: cpu, cuda:N or vulkan:N
     #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
     device: String,
-    /// Microseconds that the kernel keeps the device busy; 0 for a kernel that does nothing
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    busy_us: u64,
+    /// Time for which the kernel keeps the device busy, at most 1s; 0s for a kernel that does nothing
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_busy)]
+    busy: Duration,
     /// The device's threads poll for the end of a kernel without sleeping
     #[arg(long)]
     spin: bool,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn samples(&self) -> usize {
+        if self.quick { QUICK } else { self.samples }
+    }
+
+    /// Turns of each way to wait; the first one warms up.
+    fn turns(&self) -> usize {
+        1 + self.samples().div_ceil(TURN)
+    }
+}
+
+fn parse_busy(text: &str) -> Result<Duration, String> {
+    let busy = terminal::time(text)?;
+    let fits = busy <= Duration::from_secs(1);
+    if fits { Ok(busy) } else { Err("expected a time of at most 1s, as in 500us".into()) }
 }
 
 struct Placement {
@@ -98,23 +126,48 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Err(error) = thread::lock_memory() {
         tell!("keeptime-lab bench: memory is not locked: {error}");
     }
-    let mut results = Vec::new();
-    for placement in placements {
-        tell!(
-            "keeptime-lab bench: client on core {}, server on core {}",
-            placement.client,
-            placement.service.server
-        );
-        let modes = measure(&placement, priorities, args)
-            .with_context(|| format!("placement {}", placement.name))?;
-        results.push((placement, modes));
-    }
-    let json = || to_json(&results, args, priorities);
-    output::print(args.json, json, || render(&results, args))?;
-    Ok(ExitCode::SUCCESS)
+    let mut results: Vec<(Placement, Vec<Mode>)> =
+        placements.into_iter().map(|placement| (placement, Vec::new())).collect();
+    let all = results.len() * WAITS.len();
+    let progress = Progress::start("keeptime-lab bench requests", None);
+    let turns = Turns { progress: &progress, done: Cell::new(0), all: all * args.turns() };
+    let measured = results.iter_mut().try_for_each(|(placement, modes)| {
+        let context = || format!("placement {}", placement.name);
+        measure(placement, priorities, args, (modes, &turns)).with_context(context)
+    });
+    let interrupted = signals::finished(measured)?;
+    drop(progress);
+    let done = results.iter().map(|(_, modes)| modes.len()).sum();
+    let end = End { interrupted, units: (done, all), name: "ways to wait" };
+    end.check()?;
+    results.retain(|(_, modes)| !modes.is_empty());
+    let schema = ("keeptime.bench-requests", 1);
+    let shown = Shown { schema, json: args.json, html: None, end: &end };
+    shown.text(|| to_json(&results, args, priorities), || render(&results, args))?;
+    end.answer(ExitCode::SUCCESS)
 }
 
-fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Result<Vec<Mode>> {
+/// Turns of a measurement, for its progress.
+struct Turns<'a> {
+    progress: &'a Progress,
+    done: Cell<usize>,
+    all: usize,
+}
+
+impl Turns<'_> {
+    /// Another turn is over.
+    fn step(&self, what: &str) {
+        self.done.set(self.done.get() + 1);
+        self.progress.at(self.done.get() as u64, self.all as u64, what);
+    }
+}
+
+fn measure(
+    place: &Placement,
+    priorities: [u8; 2],
+    args: &Args,
+    (modes, turns): (&mut Vec<Mode>, &Turns<'_>),
+) -> anyhow::Result<()> {
     let [own, server] = priorities;
     // The children first: they inherit the affinity of this thread.
     let service = Service::start(&place.service, server)?;
@@ -122,24 +175,25 @@ fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Resul
     thread::pin(&[place.client])?;
     prioritise(own)?;
     let mut client = Client::connect(&service.socket)?;
-    let kernel = if args.busy_us == 0 { "empty" } else { "busy" };
+    let kernel = if args.busy.is_zero() { "empty" } else { "busy" };
     let callback = client.register(&Registration::service(kernel).chain("bench", 1))?;
-    let request = Request::new().arguments(&[args.busy_us * 1000]);
-    let mut modes = Vec::new();
-    for (name, wait) in [("suspend", Wait::Suspend), ("spin", Wait::Spin)] {
+    let request = Request::new().arguments(&[args.busy.as_nanos() as u64]);
+    for (name, wait) in WAITS {
         client.set_wait(wait);
         let [mut requests, mut devices, mut shares, mut floors] = [const { Samples::new() }; 4];
-        // The first turn warms up.
-        for turn in 0..=args.samples.div_ceil(TURN) {
+        for turn in 0..args.turns() {
+            turns.step(name);
             for _ in 0..TURN {
-                pause(args.pause_us);
+                signals::check()?;
+                pause(args.pause);
                 let ns = floor.round_trip(wait == Wait::Spin)?;
                 if turn > 0 {
                     floors.push(ns);
                 }
             }
             for _ in 0..TURN {
-                pause(args.pause_us);
+                signals::check()?;
+                pause(args.pause);
                 let start = monotonic_ns();
                 let outcome = client.run(callback, &request)?;
                 let ns = monotonic_ns() - start;
@@ -155,15 +209,14 @@ fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Resul
             [requests, devices, shares, floors].map(|samples| samples.quantiles());
         modes.push(Mode { name, request, device, server, floor });
     }
-    thread::pin(&thread::cores())?;
-    Ok(modes)
+    Ok(thread::pin(&thread::cores())?)
 }
 
 /// Sleeps: a real-time client that kept its core busy all the time would be stopped by the
 /// kernel's throttling, 50 ms of each second.
-fn pause(us: u64) {
-    if us > 0 {
-        sleep_until_ns(monotonic_ns() + 1000 * us);
+fn pause(pause: Duration) {
+    if !pause.is_zero() {
+        sleep_until_ns(monotonic_ns() + pause.as_nanos() as u64);
     }
 }
 
@@ -183,11 +236,11 @@ fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
         }
     }
     let mut text = format!(
-        "Round trip of a request of {} us on {}, {} of each, {} us apart, microseconds\n\n{}",
-        args.busy_us,
+        "Round trip of a request of {} on {}, {} of each, {} apart, microseconds\n\n{}",
+        humantime::format_duration(args.busy),
         args.device,
-        args.samples,
-        args.pause_us,
+        args.samples(),
+        humantime::format_duration(args.pause),
         table.render()
     );
     if let Some(mode) = results.first().and_then(|(_, modes)| modes.first()) {
@@ -211,9 +264,9 @@ fn to_json(results: &[(Placement, Vec<Mode>)], args: &Args, priorities: [u8; 2])
         "modes": results.first().map(|(_, modes)| by_name(modes)),
         "placements": placements.collect::<BTreeMap<_, _>>(),
         "device": args.device,
-        "busy_us": args.busy_us,
-        "samples": args.samples,
-        "pause_us": args.pause_us,
+        "busy_ns": args.busy.as_nanos() as u64,
+        "samples": args.samples(),
+        "pause_ns": args.pause.as_nanos() as u64,
         "priorities": {"client": priorities[0], "server": priorities[1]},
         "machine": realtime::machine::core_model(),
         "kernel": realtime::machine::kernel_release(),

@@ -3,6 +3,7 @@
 use stats::{ascending, nearest_rank};
 
 /// Durations in nanoseconds.
+#[derive(Default)]
 pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use accel::Client;
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
-use trial::Child;
+use trial::{Child, signals};
 
 use crate::tool;
 
@@ -70,7 +69,7 @@ impl Service {
         let (config, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
         std::fs::write(&config, text)?;
         let command = change(tool::serve(&config, &socket, &[])?);
-        let server = tool::start_server(command, &socket, &AtomicBool::new(false))?;
+        let server = tool::start_server(command, &socket)?;
         Ok(Service { socket, server, _folder: folder })
     }
 
@@ -87,7 +86,7 @@ impl Service {
         let mut same_since_ns = monotonic_ns();
         let mut last = Footprint::of(self, watcher.status()?.memory_bytes)?;
         loop {
-            std::thread::sleep(Duration::from_millis(10));
+            signals::sleep(Duration::from_millis(10))?;
             let counters = watcher.status()?;
             let now = Footprint::of(self, counters.memory_bytes)?;
             if counters.sessions > sessions || now.descriptors != last.descriptors {

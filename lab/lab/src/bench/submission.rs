@@ -4,21 +4,22 @@
 //! measuring thread sits: on a core of its own where there are several, so that it does not keep
 //! the threads of software accelerators and drivers from running.
 
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use indicatif::ProgressBar;
 use realtime::thread::{self, Scheduling};
-use report::document::WIDTH;
 use submission::measure::{Protocol, Seat, Wait};
 use submission::network::{MOST_K, MOST_L};
 use submission::output::{self, Machine};
 use submission::study::{self, Plan, Study};
 use submission::{Accelerator, Method, Select};
+use terminal::progress::Progress;
+use trial::signals;
+
+use crate::shown::{End, Shown};
 
 /// The published study's sizes.
 const K: [usize; 4] = [1, 2, 4, 8];
@@ -50,9 +51,9 @@ pub(super) struct Args {
     /// Repetitions before those that count [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     warm_up: Option<u32>,
-    /// Seconds after which a case begins no further repetition [default: 20]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    case_limit: Option<f64>,
+    /// Time after which a case begins no further repetition [default: 20s]
+    #[arg(long, value_name = "TIME", value_parser = terminal::time)]
+    case_limit: Option<Duration>,
     /// Way to wait for the end of a repetition: poll keeps asking, block sleeps
     #[arg(long, value_enum, default_value_t = WaitArgument::Poll)]
     wait: WaitArgument,
@@ -66,8 +67,8 @@ pub(super) struct Args {
     #[arg(long)]
     quick: bool,
     /// Write samples (Parquet), tables, plots (SVG), a page (HTML) and a report (PDF) there
-    #[arg(long, value_name = "FOLDER")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -99,12 +100,6 @@ fn parse_l(text: &str) -> Result<usize, String> {
     parse_size(text, MOST_L)
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds: Option<f64> = text.parse().ok();
-    let seconds = seconds.filter(|seconds| (0.01..=3600.0).contains(seconds));
-    seconds.ok_or_else(|| "expected seconds from 0.01 to 3600, as in 20".to_owned())
-}
-
 /// Runs the command: 1 if a method computed something wrong.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seat = seat(args)?;
@@ -114,38 +109,36 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .context("cannot keep the drivers' threads off the measuring thread's core")?;
     let mut accelerators = open(args, &home)?;
     let plan = plan(args, seat);
-    let interrupted = trial::signals()?;
-    let progress = progress(&plan, &accelerators);
+    let all = cases(&plan, &accelerators);
+    let progress = Progress::start("keeptime-lab bench submission", None);
+    progress.at(0, all as u64, "cases");
     let measured = study::run(&plan, &mut accelerators, |study, case| {
-        progress.set_message(study.contender(case.accelerator, case.method));
-        progress.inc(1);
-        match interrupted.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        let done = study.cases.len() as u64 + 1;
+        progress.at(done, all as u64, &study.contender(case.accelerator, case.method));
+        match signals::interrupted() {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
         }
     });
-    progress.finish_and_clear();
+    drop(progress);
     let study = measured?;
-    let machine = Machine::this(&plan.seat);
-    tell(args, &study, &machine)?;
-    if interrupted.load(Ordering::Relaxed) {
-        tell!("keeptime-lab bench: interrupted; the results until then follow");
-    }
+    let units = (study.cases.len(), all);
+    let interrupted = signals::interrupted().filter(|_| units.0 < units.1);
+    let end = End { interrupted, units, name: "cases" };
+    end.check()?;
+    tell(args, &study, &Machine::this(&plan.seat), &end)?;
     ensure!(!study.cases.is_empty(), "nothing could be measured");
-    Ok(if study.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    end.answer(if study.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(args: &Args, study: &Study, machine: &Machine) -> anyhow::Result<()> {
-    match args.json {
-        true => std::io::stdout().lock().write_all(output::json(study, machine).as_bytes())?,
-        false => {
-            let text = output::document(study, machine).text(WIDTH, true);
-            anstream::stdout().lock().write_all(text.as_bytes())?;
-        }
-    }
-    if let Some(folder) = &args.output {
+fn tell(args: &Args, study: &Study, machine: &Machine, end: &End) -> anyhow::Result<()> {
+    let schema = ("keeptime.bench-submission", 1);
+    let shown = Shown { schema, json: args.json, html: None, end };
+    let json: serde_json::Value = serde_json::from_str(&output::json(study, machine))?;
+    shown.document(|| json, output::document(study, machine))?;
+    if let Some(folder) = &args.out {
         let files = output::write(study, machine, folder)?;
-        tell!("keeptime-lab bench: {} files in {}", files.len(), folder.display());
+        tell!("wrote {}, {} files", folder.display(), files.len());
         if !output::PDF {
             tell!("keeptime-lab bench: no PDF: built without the feature pdf");
         }
@@ -210,7 +203,8 @@ fn plan(args: &Args, seat: Seat) -> Plan {
         (given, _) => given.to_vec(),
     };
     let (warm_up, repetitions) = if args.quick { (5, 20) } else { (50, 500) };
-    let limit = args.case_limit.unwrap_or(if args.quick { 2.0 } else { 20.0 });
+    let usual = Duration::from_secs(if args.quick { 2 } else { 20 });
+    let limit = args.case_limit.unwrap_or(usual);
     let wait = match args.wait {
         WaitArgument::Poll => Wait::Poll,
         WaitArgument::Block => Wait::Block,
@@ -222,18 +216,17 @@ fn plan(args: &Args, seat: Seat) -> Plan {
         protocol: Protocol {
             warm_up: args.warm_up.unwrap_or(warm_up),
             repetitions: args.repetitions.unwrap_or(repetitions),
-            limit_ns: (limit * 1e9) as u64,
+            limit_ns: limit.as_nanos() as u64,
             wait,
         },
         seat,
     }
 }
 
-/// Progress over all cases.
-fn progress(plan: &Plan, accelerators: &[Box<dyn Accelerator>]) -> ProgressBar {
+/// Number of all cases.
+fn cases(plan: &Plan, accelerators: &[Box<dyn Accelerator>]) -> usize {
     let wanted = |method: &Method| plan.methods.is_empty() || plan.methods.contains(method);
     let methods = accelerators.iter().flat_map(|accelerator| accelerator.methods());
     let contenders = methods.filter(|(method, works)| works.is_ok() && wanted(method)).count();
-    let cases = (plan.k.len() * plan.l.len() * contenders) as u64;
-    terminal::progress::bar(cases, "[{wide_bar}] {pos}/{len} cases, {eta} left, {msg}")
+    plan.k.len() * plan.l.len() * contenders
 }

@@ -10,24 +10,25 @@ mod client;
 mod hosts;
 mod peer;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 use bandwidth::workload::Size;
 use clap::ValueEnum;
 use realtime::thread;
-use report::document::WIDTH;
-use report::transport::{Cell, TransportRun};
+use report::transport::TransportRun;
 
 use super::floor::prioritise;
 use hosts::{Hosts, Link};
 use peer::{Batch, Peer, Place};
 
+use crate::shown::{End, Shown};
 use terminal::output;
-use terminal::progress::Steps;
+use terminal::progress::Progress;
+use trial::signals;
 
 pub(crate) use client::Client;
 
@@ -72,8 +73,8 @@ pub(crate) struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write the result as a page
-    #[arg(long, value_name = "PAGE")]
+    /// Write the result as a page to this file, and print the summary only
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
@@ -108,9 +109,9 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 fn parse_delay(text: &str) -> Result<Duration, String> {
-    let delay = humantime::parse_duration(text).ok();
-    let delay = delay.filter(|delay| *delay <= Duration::from_secs(1));
-    delay.ok_or_else(|| "expected a time of at most 1 s, as in 500us".to_owned())
+    let delay = terminal::time(text)?;
+    let fits = delay <= Duration::from_secs(1);
+    if fits { Ok(delay) } else { Err("expected a time of at most 1 s, as in 500us".into()) }
 }
 
 fn parse_loss(text: &str) -> Result<f64, String> {
@@ -121,17 +122,25 @@ fn parse_loss(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    output::check("--html", args.html.as_deref())?;
     let mut run = describe(args);
-    measure(args, &mut run)?;
-    let document = report::transport::document(&run);
-    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
-    output::print(args.json, || report::transport::json(&run), || document.text(WIDTH, true))?;
-    Ok(ExitCode::SUCCESS)
+    let (done, all) = (Cell::new(0), Cell::new(0));
+    let interrupted = signals::finished(measure(args, &mut run, (&done, &all)))?;
+    let end = End { interrupted, units: (done.get(), all.get()), name: "turns" };
+    end.check()?;
+    run.cells.retain(|cell| !cell.samples.is_empty());
+    let (schema, html) = (("keeptime.bench-transport", 1), args.html.as_deref());
+    let shown = Shown { schema, json: args.json, html, end: &end };
+    shown.document(|| report::transport::json(&run), report::transport::document(&run))?;
+    end.answer(ExitCode::SUCCESS)
 }
 
-fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
-    // A user who interrupts it shall not find its namespaces and processes later.
-    let stop = trial::signals()?;
+fn measure(
+    args: &Args,
+    run: &mut TransportRun,
+    count: (&Cell<usize>, &Cell<usize>),
+) -> anyhow::Result<()> {
+    let progress = Progress::start("keeptime-lab bench transport", None);
     let is_wanted = |way: &Way| args.ways.contains(way);
     let mut ways: Vec<Way> = Way::value_variants().iter().copied().filter(is_wanted).collect();
     let realtime = prioritise(50).is_ok();
@@ -153,9 +162,10 @@ fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
         made => made.transpose()?,
     };
     ensure!(!ways.is_empty(), "--ways: none of them can be measured on this machine");
+    progress.stage("starting servers and clients");
     let is_near = ways.iter().any(|way| *way != Way::Hosts);
-    let near = is_near.then(|| place.serve(None, &stop)).transpose()?;
-    let far = hosts.as_ref().map(|hosts| place.serve(Some(hosts), &stop)).transpose()?;
+    let near = is_near.then(|| place.serve(None)).transpose()?;
+    let far = hosts.as_ref().map(|hosts| place.serve(Some(hosts))).transpose()?;
     let mut peers = Vec::new();
     for way in &ways {
         let server = if *way == Way::Hosts { &far } else { &near };
@@ -163,7 +173,7 @@ fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
         let peer = Peer::start(*way, &place, server, hosts.as_ref());
         peers.push((*way, peer.with_context(|| format!("way {}", way.name()))?));
     }
-    turns(args, run, &mut peers, &stop)
+    turns(args, run, &mut peers, (&progress, count))
 }
 
 /// Measures all ways and sizes in turns, beginning with another way each time.
@@ -171,20 +181,18 @@ fn turns(
     args: &Args,
     run: &mut TransportRun,
     peers: &mut [(Way, Peer)],
-    stop: &AtomicBool,
+    (progress, (done, all)): (&Progress, (&Cell<usize>, &Cell<usize>)),
 ) -> anyhow::Result<()> {
     let samples = args.samples.unwrap_or(if args.quick { 20 } else { 200 }) as usize;
     let ways = peers.len();
     for &bytes in &args.sizes {
         for (way, _) in peers.iter() {
-            run.cells.push(Cell { way: way.name().into(), bytes, ..Cell::default() });
+            let way = way.name().into();
+            run.cells.push(report::transport::Cell { way, bytes, ..Default::default() });
         }
     }
     let rounds = samples.div_ceil(TURN);
-    let all = ((rounds + 1) * args.sizes.len() * ways) as u64;
-    let progress =
-        Steps::new("keeptime-lab bench transport: turn", "{elapsed} turn {pos} of {len}: {msg}");
-    let mut begun = 0;
+    all.set((rounds + 1) * args.sizes.len() * ways);
     for round in 0..=rounds {
         let count = match round {
             0 => WARM_UP,
@@ -192,15 +200,14 @@ fn turns(
         };
         for (number, &bytes) in args.sizes.iter().enumerate() {
             for turn in 0..ways {
-                // Relaxed: a flag that orders nothing else.
-                ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+                signals::check()?;
                 let which = (turn + round) % ways;
                 let (way, peer) = &mut peers[which];
                 let what = format!("way {}, input of {bytes} bytes", way.name());
-                begun += 1;
-                progress.at(begun, all, &what);
+                progress.at(done.get() as u64, all.get() as u64, &what);
                 let batch = peer.ask(bytes, count).context(what)?;
                 keep(&mut run.cells[number * ways + which], batch, round == 0);
+                done.set(done.get() + 1);
             }
         }
     }
@@ -210,7 +217,7 @@ fn turns(
     Ok(())
 }
 
-fn keep(cell: &mut Cell, batch: Batch, warm_up: bool) {
+fn keep(cell: &mut report::transport::Cell, batch: Batch, warm_up: bool) {
     if warm_up {
         cell.warm_up_ns = batch.samples.iter().map(|sample| sample.whole_ns).collect();
         return;

@@ -6,8 +6,6 @@
 //! only a server that is lost while chains run is a result, not a failure.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use realtime::clock::monotonic_ns;
 use realtime::machine;
@@ -15,6 +13,7 @@ use realtime::work::Calibration;
 use report::chains::PolicyRun;
 use serde::de::DeserializeOwned;
 use system::{ArbitrationPolicy, DeviceKind, System};
+use terminal::progress::Progress;
 use trial::{Child, Children};
 
 use super::access::Way;
@@ -23,7 +22,6 @@ use super::chains_plan::{ExecutorPlan, Plan};
 use super::disturbance::{Evidence, Seen, Snapshot};
 use super::executor::{Refused, Report, Spec};
 use super::fold::Cores;
-use super::progress::Progress;
 use super::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
 use crate::child::Order;
 
@@ -38,8 +36,6 @@ pub(crate) struct Placement<'a> {
     pub file: &'a Path,
     /// Cores of accelerators, server and executors.
     pub cores: &'a Cores,
-    /// Set by a signal.
-    pub interrupted: Arc<AtomicBool>,
 }
 
 /// Parameters of one run.
@@ -70,7 +66,7 @@ impl Placement<'_> {
     /// The accelerator server, in the private folder of a run.
     pub(crate) fn server<'f>(&'f self, folder: &'f Path) -> ServerProcess<'f> {
         let (file, cores) = (self.file, self.cores);
-        ServerProcess { file, cores, folder, interrupted: &self.interrupted }
+        ServerProcess { file, cores, folder }
     }
 
     /// Devices of its own for one of so many processes.
@@ -84,12 +80,12 @@ impl Placement<'_> {
         &self,
         run: &Run<'_>,
         processes: impl FnOnce(&Path) -> anyhow::Result<Vec<(String, Order)>>,
-        progress: &mut Progress,
+        progress: &Progress,
     ) -> anyhow::Result<Ran<'_, T>> {
         let folder = server::private_folder()?;
         // Declared after the folder, so that the processes end before it goes.
-        let mut children = Children::new(self.interrupted.clone());
-        progress.begin(&format!("{}: starting", run.name));
+        let mut children = Children::default();
+        progress.stage(&format!("{}: starting", run.name));
         let process = self.server(folder.path());
         let mut server = run.policy.map(|policy| process.start(policy)).transpose()?;
         for (name, order) in processes(folder.path())? {
@@ -101,7 +97,8 @@ impl Placement<'_> {
         children.tell(&start_ns)?;
         let stop_ns = start_ns + run.duration_ns;
         let until_ns = stop_ns + run.grace_ns + END_NS;
-        let reports = children.reports(until_ns, || progress.left(run.name, stop_ns))?;
+        progress.stage(run.name);
+        let reports = children.reports(until_ns)?;
         let duration_ns = monotonic_ns().saturating_sub(start_ns);
         let after = Snapshot::take(self.cores.used());
         let stopped = server.as_mut().map(|server| process.stop(server));
@@ -139,7 +136,7 @@ impl Trial<'_> {
     pub(crate) fn run(
         &self,
         arbitration: Arbitration,
-        progress: &mut Progress,
+        progress: &Progress,
     ) -> anyhow::Result<PolicyRun> {
         let (name, plan) = (arbitration.name(), self.plan);
         let policy = match arbitration {

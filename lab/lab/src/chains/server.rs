@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
@@ -44,8 +43,6 @@ pub(crate) struct ServerProcess<'a> {
     pub cores: &'a Cores,
     /// The private folder of the run.
     pub folder: &'a Path,
-    /// Set by a signal.
-    pub interrupted: &'a AtomicBool,
 }
 
 impl ServerProcess<'_> {
@@ -56,7 +53,7 @@ impl ServerProcess<'_> {
     pub(crate) fn start(&self, policy: ArbitrationPolicy) -> anyhow::Result<Child> {
         let socket = socket(self.folder);
         let command = tool::serve(self.file, &socket, &self.options(policy))?;
-        tool::start_server(command, &socket, self.interrupted)
+        tool::start_server(command, &socket)
     }
 
     fn options(&self, policy: ArbitrationPolicy) -> Vec<OsString> {

@@ -43,7 +43,7 @@ pub(super) fn places(
     }
     ensure!(
         !policies.contains(&Policy::Oracle),
-        "--policies: found oracle, which takes no time, expected others with --clock wall"
+        "--policy: found oracle, which takes no time, expected others with --clock wall"
     );
     ensure!(factor >= 1.0, "--factor: found {factor}, expected 1 to 1000 with --clock wall");
     let (cores, needed) = (apart().0, needed(policies) + more);

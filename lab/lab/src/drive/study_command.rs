@@ -5,28 +5,33 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::ensure;
 use drive_study::judge::{Origin, judge};
 use drive_study::{
-    Experiment, Factor, Folder, Jobs, Progress, Scenarios, Shard, Study, columns, drive_all, merge,
-    published,
+    Experiment, Factor, Folder, Jobs, Progress as Step, Scenarios, Shard, Study, columns,
+    drive_all, merge, published,
 };
 use driving::Policy;
 use driving::stack::Middleware;
-use report::document::WIDTH;
 
-use super::{Wiring, clock};
+use super::{USUAL_FACTOR, Wiring, clock};
+use crate::shown::{End, Shown};
 use terminal::output;
-use terminal::progress::Steps;
+use terminal::progress::Progress;
+use trial::signals;
 
+/// Scenarios of each experiment with --quick.
+const QUICK: &str = "4";
+/// Name of the units of a study.
+const DRIVES: &str = "drives";
 /// Options that say what is driven.
-const STUDIED: [&str; 12] = [
+const STUDIED: [&str; 13] = [
     "experiment",
     "stack",
-    "policies",
+    "policy",
+    "quick",
     "scenarios",
     "factor",
     "confirm",
@@ -59,7 +64,7 @@ pub(super) struct Args {
     /// static-deadline, speed-deadline, anytime, brake, oracle [default: those that the experiment
     /// is about]
     #[arg(long, value_delimiter = ',')]
-    policies: Option<Vec<Policy>>,
+    policy: Option<Vec<Policy>>,
     /// The scenarios, of all experiments: the first so many (40), a range (0-99, 0-7999/100), or
     /// corner cases by their critical reaction times in ms (band:150-300) [default: whole suites]
     #[arg(long)]
@@ -74,6 +79,10 @@ pub(super) struct Args {
     /// Form of messages from module to module: pointer or serialised
     #[arg(long, default_value_t = Middleware::Pointer)]
     middleware: Middleware,
+    /// Drive the first four scenarios of each experiment, on cores ten times slower than this
+    /// machine's
+    #[arg(long, conflicts_with_all = ["scenarios", "factor"])]
+    quick: bool,
     /// Number of drives of each scenario on each clock, for corner, confirm, commute and clocks.
     /// Costs differ from drive to drive, and one drive of a scenario tells little of what is rare
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -101,8 +110,8 @@ pub(super) struct Args {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Also write the page to this file
-    #[arg(long)]
+    /// Also write the page to this file, and print the summary only
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
@@ -114,13 +123,18 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.merge.is_empty() {
         let folder = merge(&args.merge, &args.out)?;
-        finish(args, &folder)?;
+        finish(args, &folder, &End::default())?;
         return Ok(ExitCode::SUCCESS);
     }
+    output::check("--html", args.html.as_deref())?;
     let stacks: Vec<_> = args.stack.iter().map(|wiring| wiring.stack()).collect();
-    let policies = args.policies.as_deref();
-    let with = (args.factor, args.confirm);
-    let mut study = Study::new(&args.experiment, args.scenarios, policies, &stacks, with)?;
+    let policies = args.policy.as_deref();
+    let (scenarios, factor) = match args.quick {
+        true => (Some(QUICK.parse().map_err(anyhow::Error::msg)?), Factor::Times(USUAL_FACTOR)),
+        false => (args.scenarios, args.factor),
+    };
+    let with = (factor, args.confirm);
+    let mut study = Study::new(&args.experiment, scenarios, policies, &stacks, with)?;
     study = study.with_repeats(args.repeat)?.with_middleware(args.middleware)?;
     let jobs = jobs(args, &study)?;
     study.folded = match &jobs {
@@ -129,23 +143,30 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let machine = machine(&jobs, &study);
     let mut folder = Folder::open(&args.out, &study, args.shard, machine, args.resume)?;
-    let interrupted = trial::signals()?;
+    let progress = Progress::start("keeptime-lab drive study", None);
     if !folder.is_done() && folder.factor().is_none() {
-        let tell = |found| tell!("keeptime-lab drive study: cores {found}");
-        let found = published(&jobs, &interrupted, &tell)?;
-        folder.slow_down(found.context("interrupted: nothing was driven")?)?;
+        progress.stage("finding the factor of the cores, a minute");
+        let tell = |found| progress.tell(format_args!("cores {found}"));
+        match published(&jobs, &tell)? {
+            Some(found) => folder.slow_down(found)?,
+            None => signals::check()?,
+        }
     }
-    let template = "keeptime-lab drive study [{wide_bar}] {pos}/{len} drives, {msg}";
-    let steps = Steps::new("keeptime-lab drive study: drives", template);
-    drive_all(&mut folder, &jobs, &interrupted, &|progress| report_steps(&steps, progress))?;
-    drop(steps);
-    finish(args, &folder)?;
+    let report = |Step { done, all, .. }: Step| progress.at(done as u64, all as u64, DRIVES);
     let (done, all) = folder.done();
-    if done < all {
-        ensure!(interrupted.load(Ordering::Relaxed), "{done} of {all} drives were driven");
-        bail!("interrupted: {done} of {all} drives are kept; --resume goes on");
+    progress.at(done as u64, all as u64, DRIVES);
+    drive_all(&mut folder, &jobs, &report)?;
+    drop(progress);
+    let units = folder.done();
+    let interrupted = signals::interrupted().filter(|_| units.0 < units.1);
+    let end = End { interrupted, units, name: DRIVES };
+    finish(args, &folder, &end)?;
+    let (done, all) = units;
+    ensure!(done == all || interrupted.is_some(), "{done} of {all} drives were driven");
+    if interrupted.is_some() {
+        tell!("keeptime-lab drive study: {done} of {all} drives are kept; --resume continues");
     }
-    Ok(ExitCode::SUCCESS)
+    end.answer(ExitCode::SUCCESS)
 }
 
 fn jobs(args: &Args, study: &Study) -> anyhow::Result<Jobs> {
@@ -187,22 +208,18 @@ fn machine(jobs: &Jobs, study: &Study) -> Vec<(String, String)> {
     machine
 }
 
-/// Says how far it is.
-fn report_steps(steps: &Steps, Progress { done, all, left }: Progress) {
-    let left = left.map_or(String::new(), |left| {
-        format!("{} left", humantime::format_duration(Duration::from_secs(left.as_secs())))
-    });
-    steps.at(done as u64, all as u64, &left);
-}
-
 /// Judges what there is, and writes and prints it.
-fn finish(args: &Args, folder: &Folder) -> anyhow::Result<()> {
+fn finish(args: &Args, folder: &Folder, end: &End) -> anyhow::Result<()> {
     let origin = Origin {
         command: terminal::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
     };
     let run = judge(folder, origin);
-    let (document, result) = (run.document(), serde_json::to_value(&run)?);
+    let (schema, html) = (("keeptime.drive-study", 1), args.html.as_deref());
+    let shown = Shown { schema, json: args.json, html, end };
+    let result = serde_json::to_value(&run)?;
+    let mut document = run.document();
+    document.marks.extend(end.partial());
     let page = document.html()?;
     let rows = folder.rows();
     folder.put("drives.parquet", &columns::drives(&rows)?)?;
@@ -213,9 +230,9 @@ fn finish(args: &Args, folder: &Folder) -> anyhow::Result<()> {
     if rows.iter().any(|row| !row.calls.is_empty()) {
         folder.put("modules.parquet", &columns::calls(&rows)?)?;
     }
-    let text = serde_json::to_string_pretty(&result)?;
+    let text = serde_json::to_string_pretty(&shown.framed(result.clone()))?;
     folder.put("results.json", format!("{text}\n").as_bytes())?;
     folder.put("study.html", page.as_bytes())?;
-    output::write("--html", args.html.as_deref(), || Ok(page))?;
-    output::print(args.json, || result, || document.text(WIDTH, true))
+    tell!("wrote {}", args.out.display());
+    shown.document(|| result, document)
 }

@@ -11,11 +11,11 @@ use std::time::Duration;
 use accel::{Client, Request};
 use anyhow::Context;
 use system::{ArbitrationPolicy, Node};
+use terminal::progress::Progress;
 
 use super::trial::{Method, Trial};
 use crate::chains::access::registration;
 use crate::chains::chains_plan::{RequestPlan, request_plan};
-use crate::chains::progress::Progress;
 use crate::chains::server;
 use graph_bounds::TimeMargin;
 
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) fn margin(
     trial: &Trial<'_>,
     method: Method,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> anyhow::Result<TimeMargin> {
     let accelerators = match method {
         Method::Keeptime => requests(trial, progress)?,
@@ -42,7 +42,7 @@ pub(super) fn margin(
 }
 
 /// Longest time of a request of each accelerator as a multiple of what is declared.
-fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeMap<String, f64>> {
+fn requests(trial: &Trial<'_>, progress: &Progress) -> anyhow::Result<BTreeMap<String, f64>> {
     let mut lengths: Vec<(u64, RequestPlan)> = Vec::new();
     for segment in trial.graph.nodes.iter().flat_map(Node::segments) {
         let request = request_plan(trial.placement.system, segment);
@@ -53,7 +53,7 @@ fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeM
     if lengths.is_empty() {
         return Ok(BTreeMap::new());
     }
-    progress.begin("accelerator requests by themselves");
+    progress.stage("accelerator requests by themselves");
     let folder = server::private_folder()?;
     let process = trial.placement.server(folder.path());
     let mut server = process.start(ArbitrationPolicy::Priority)?;

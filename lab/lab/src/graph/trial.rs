@@ -10,6 +10,7 @@ use realtime::work::Calibration;
 use report::graph::{CallbackResult, MethodRun, PathResult};
 use ros::Neighbours;
 use system::{ArbitrationPolicy, Graph};
+use terminal::progress::Progress;
 
 use super::plan::ExecutorPlan;
 use super::process::{ProcessReport, Spec};
@@ -17,7 +18,6 @@ use super::wire::{Setup, Transport};
 use crate::chains::access::Way;
 use crate::chains::chains_trial::{Placement, Ran, Run};
 use crate::chains::disturbance::{LOST_SHARE, Seen, kept_back, milliseconds, percent};
-use crate::chains::progress::Progress;
 use crate::chains::server::{self, SECOND_NS};
 use crate::child::Order;
 
@@ -91,7 +91,7 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// Whatever fails takes everything down with it.
-    pub(super) fn run(&self, method: Method, progress: &mut Progress) -> anyhow::Result<MethodRun> {
+    pub(super) fn run(&self, method: Method, progress: &Progress) -> anyhow::Result<MethodRun> {
         self.ran(method, method.name(), progress).map(|(run, _)| run)
     }
 
@@ -100,11 +100,7 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// Whatever fails takes everything down with it.
-    pub(super) fn longest_work(
-        &self,
-        method: Method,
-        progress: &mut Progress,
-    ) -> anyhow::Result<f64> {
+    pub(super) fn longest_work(&self, method: Method, progress: &Progress) -> anyhow::Result<f64> {
         let name = format!("{}, rehearsal", method.name());
         let (_, longest) = self.ran(method, &name, progress)?;
         Ok(longest.map_or(1.0, |longest| longest.share()))
@@ -114,7 +110,7 @@ impl Trial<'_> {
         &self,
         method: Method,
         name: &str,
-        progress: &mut Progress,
+        progress: &Progress,
     ) -> anyhow::Result<(MethodRun, Option<Longest<'_>>)> {
         // Each process takes part twice.
         let is_crowded =

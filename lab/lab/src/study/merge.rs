@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
+    /// Write the page to this file, and print the summary only
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// The study and all its rows, in order.
@@ -54,7 +57,8 @@ fn belong(folder: &Path, study: &Study, shard: Shard, rows: &[Row]) -> anyhow::R
             for method in 0..study.methods.len() {
                 ensure!(
                     found.next() == Some((point, set, method)),
-                    "{}: expected a row for point {}, set {set}, {} here",
+                    "{}: expected a row for point {}, set {set}, {} here: a study that was interrupted \
+                     is not merged",
                     folder.display(),
                     study.points[point].number,
                     study.methods[method]

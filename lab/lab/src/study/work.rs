@@ -4,38 +4,39 @@
 //! and the rows are put in order at the end: the result does not depend on who did what.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::bail;
-use indicatif::ProgressBar;
+use terminal::progress::Progress;
+use trial::signals;
 
 use super::Plan;
 use super::judge::Judge;
 use super::row::Row;
+use crate::shown::End;
 
 /// Sets of one block.
 const BLOCK: u64 = 32;
+/// Name of the units of a study.
+const SETS: &str = "sets";
 
-/// The rows of all sets of the shard, in order.
+/// The rows of all sets of the shard, in order, and the number of sets; after a signal those of the
+/// sets that were judged by then.
 ///
 /// # Errors
-/// The first that a thread met; and where `interrupted` became true.
-pub(super) fn all(
-    plan: &Plan,
-    threads: usize,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<Vec<Row>> {
+/// The first that a thread met.
+pub(super) fn all(plan: &Plan, threads: usize) -> anyhow::Result<(Vec<Row>, End)> {
     let points = largest_first(plan);
     let sets = plan.shard.count(plan.study.sets);
     let all = sets * points.len() as u64;
-    let progress = terminal::progress::bar(all, "{msg} [{wide_bar}] {pos}/{len} sets, {eta} left")
-        .with_message(format!("keeptime-lab study {}", plan.study.experiment.name()));
+    let progress = Progress::start("keeptime-lab study", None);
+    progress.at(0, all, SETS);
     let work = Work {
         plan,
         points,
         sets,
         next: AtomicU64::new(0),
-        interrupted,
+        judged: AtomicU64::new(0),
+        all,
         failure: Mutex::new(None),
         progress: &progress,
     };
@@ -46,15 +47,15 @@ pub(super) fn all(
             .collect::<Vec<Vec<Row>>>()
             .concat()
     });
-    progress.finish_and_clear();
     if let Some(error) = work.failure.into_inner().unwrap_or_else(|poison| poison.into_inner()) {
         return Err(error);
     }
-    if interrupted.load(Ordering::Relaxed) {
-        bail!("interrupted; nothing was written");
-    }
     rows.sort_unstable_by_key(Row::key);
-    Ok(rows)
+    // Relaxed: the threads have been joined.
+    let judged = work.judged.load(Ordering::Relaxed);
+    let interrupted = signals::interrupted().filter(|_| judged < all);
+    let units = [judged, all].map(|sets| usize::try_from(sets).unwrap_or(usize::MAX));
+    Ok((rows, End { interrupted, units: units.into(), name: SETS }))
 }
 
 /// The points. The largest sets take longest and come first, so that no thread is left alone with
@@ -72,9 +73,11 @@ struct Work<'w> {
     sets: u64,
     /// The next block.
     next: AtomicU64,
-    interrupted: &'w AtomicBool,
+    /// Sets that have been judged, of all.
+    judged: AtomicU64,
+    all: u64,
     failure: Mutex<Option<anyhow::Error>>,
-    progress: &'w ProgressBar,
+    progress: &'w Progress,
 }
 
 impl Work<'_> {
@@ -94,15 +97,16 @@ impl Work<'_> {
         // The counter only has to give each block once; results are handed over by the join.
         while let Some((point, sets)) = self.block(self.next.fetch_add(1, Ordering::Relaxed)) {
             for set in sets {
-                if self.interrupted.load(Ordering::Relaxed) {
+                if signals::interrupted().is_some() {
                     return rows;
                 }
                 if let Err(error) = judge.judge(point, set, &mut rows) {
                     self.fail(error);
                     return rows;
                 }
-                self.progress.inc(1);
+                self.judged.fetch_add(1, Ordering::Relaxed);
             }
+            self.progress.at(self.judged.load(Ordering::Relaxed), self.all, SETS);
         }
         rows
     }

@@ -3,6 +3,7 @@
 
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use report::bandwidth::LockCost;
+use trial::signals;
 
 use super::measure::Bench;
 use crate::bench::floor::Bare;
@@ -30,6 +31,7 @@ pub(super) fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
     let core = bench.manner.cores[0];
     let mut bare = Bare::start(core)?;
     for taking in 0..TAKINGS {
+        signals::check()?;
         if taking % TURN == 0 {
             bare.wake(TURN, SLEEP_NS / 2)?;
             bare.sleep(core, TURN)?;

@@ -9,6 +9,7 @@ use device::Device;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{self, Scheduling};
 use report::bandwidth::{BudgetPoint, CoRun, HogFigures, KernelRun, Spread};
+use trial::signals;
 
 use super::super::hog::access_name;
 use super::hogs::{Hogs, Place};
@@ -158,6 +159,7 @@ impl Bench {
     }
 
     fn attempt(&mut self, number: usize, hogs: usize, locked: bool) -> anyhow::Result<(f64, f64)> {
+        signals::check()?;
         let running: Vec<usize> = (0..hogs).collect();
         self.hogs.run(&running)?;
         let meter = self.hogs.meter()?;
@@ -191,6 +193,7 @@ pub(super) fn hogs(bench: &mut Bench) -> anyhow::Result<HogFigures> {
             let running: Vec<usize> = (0..*count).collect();
             bench.hogs.run(&running)?;
             let meter = bench.hogs.meter()?;
+            signals::check()?;
             sleep_until_ns(monotonic_ns() + WATCH_NS);
             got.push(bench.hogs.since(&meter)?.iter().sum());
         }

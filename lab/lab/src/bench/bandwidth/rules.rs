@@ -32,7 +32,7 @@ pub(super) fn measure(bench: &Bench, duration: Duration, by: By) -> anyhow::Resu
     let mut experiment = Experiment::start((&cores, &bench.home), period, by, are_faults)?;
     // A budget of bytes tells the threads apart as it is.
     let budget = if are_faults { faults(experiment.faults(STOPPED_AFTER)?) } else { budget };
-    let turns = experiment.turns(&budget, duration, ROUNDS)?;
+    let turns = experiment.turns(&budget, duration, ROUNDS, || ())?;
     let chosen = turns[1].first().map(|span| span.chosen.clone());
     let run = |(rho, spans): (&Option<f64>, &Vec<Span>)| run(*rho, spans, period);
     let runs = RULES.iter().zip(&turns).map(run).collect::<Option<_>>();

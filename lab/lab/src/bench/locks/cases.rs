@@ -18,8 +18,14 @@ mod shape;
 mod threads;
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use realtime::thread::{self, Scheduling};
+use terminal::progress::Progress;
+use trial::signals::{self, Interrupted};
+
+use crate::shown::{End, Shown};
 
 use cases_result::{Findings, Row, Sample};
 use policy::{Policy, Programs, Run};
@@ -49,7 +55,7 @@ pub(super) struct Wish {
     /// `None` is the usual numbers.
     pub threads: Option<Vec<u32>>,
     pub policies: Vec<Policy>,
-    pub seconds: Option<f64>,
+    pub duration: Option<Duration>,
     pub repetitions: Option<u32>,
     pub quick: bool,
 }
@@ -64,14 +70,14 @@ struct Extent {
 
 impl Wish {
     fn extent(&self) -> Extent {
-        let (threads, seconds, repetitions): (&[u32], f64, u32) =
-            if self.quick { (&[1, 4, 16], 0.1, 1) } else { (&[1, 2, 4, 16, 100], 0.3, 3) };
+        let (threads, measured_ms, repetitions): (&[u32], u64, u32) =
+            if self.quick { (&[1, 4, 16], 100, 1) } else { (&[1, 2, 4, 16, 100], 300, 3) };
         let threads = self.threads.clone().unwrap_or_else(|| threads.to_vec());
         let nested = if self.threads.is_some() { threads.clone() } else { NESTED_THREADS.into() };
         Extent {
             threads,
             nested_threads: nested,
-            measured_ms: (self.seconds.unwrap_or(seconds) * 1000.0).round() as u64,
+            measured_ms: self.duration.map_or(measured_ms, |given| given.as_millis() as u64),
             repetitions: self.repetitions.unwrap_or(repetitions),
         }
     }
@@ -171,14 +177,27 @@ impl Case {
 }
 
 /// Measures everything and prints it.
-pub(super) fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
+pub(super) fn run(wish: &Wish, json: bool) -> anyhow::Result<ExitCode> {
     let mut bench = Bench::new(wish)?;
-    let mut rows = Vec::new();
-    for case in Case::all(&bench.extent, bench.has_fifo()) {
-        tell!("keeptime-lab bench: {}", case.title());
-        rows.extend(bench.measure(case)?);
-    }
-    let calls = calls::measure(&mut bench)?;
+    let cases = Case::all(&bench.extent, bench.has_fifo());
+    let (all, mut done) = (cases.len() + calls::PARTS, 0);
+    let progress = Progress::start("keeptime-lab bench locks", None);
+    let (mut rows, mut calls) = (Vec::new(), Vec::new());
+    let measure = || {
+        for case in cases {
+            progress.at(done as u64, all as u64, &case.title());
+            rows.extend(bench.measure(case)?);
+            done += 1;
+        }
+        calls::measure(&mut bench, &mut calls, |what| {
+            progress.at(done as u64, all as u64, what);
+            done += 1;
+        })
+    };
+    let interrupted = signals::finished(measure())?;
+    drop(progress);
+    let end = End { interrupted, units: (done, all), name: "cases" };
+    end.check()?;
     let Bench { extent, left_out, .. } = bench;
     let findings = Findings {
         rows,
@@ -188,7 +207,9 @@ pub(super) fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
         measured_ms: extent.measured_ms,
         repetitions: extent.repetitions,
     };
-    terminal::output::print(json, || findings.json(), || cases_text::render(&findings))
+    let shown = Shown { schema: ("keeptime.bench-locks", 1), json, html: None, end: &end };
+    shown.text(|| findings.json(), || cases_text::render(&findings))?;
+    end.answer(ExitCode::SUCCESS)
 }
 
 /// Programs and policies that are measured, and those that are left out.
@@ -255,12 +276,14 @@ impl Bench {
             let mut turn = self.turn(case.policies(), repetition);
             turn.retain(|policy| !failed.contains(policy));
             for policy in turn {
+                signals::check()?;
                 let run = self.programs.run(policy, &shape).and_then(|run| {
                     anyhow::ensure!(run.reading.fifo == case.fifo, "SCHED_FIFO was refused");
                     Ok(run)
                 });
                 match run {
                     Ok(run) => runs.entry(policy).or_default().push(run),
+                    Err(error) if error.is::<Interrupted>() => return Err(error),
                     Err(error) => {
                         for (lock, _) in case.rows() {
                             self.leave_out(policy, case.name(lock, policy), &error)?;
@@ -308,7 +331,7 @@ mod tests {
     use super::*;
 
     fn wish(quick: bool) -> Wish {
-        Wish { threads: None, policies: Vec::new(), seconds: None, repetitions: None, quick }
+        Wish { threads: None, policies: Vec::new(), duration: None, repetitions: None, quick }
     }
 
     #[test]
@@ -328,7 +351,8 @@ mod tests {
     fn options_given_count_more_than_quick() {
         let mut wish = wish(true);
         assert_eq!((wish.extent().repetitions, wish.extent().measured_ms), (1, 100));
-        (wish.threads, wish.repetitions, wish.seconds) = (Some(vec![3]), Some(2), Some(0.25));
+        let given = Some(Duration::from_millis(250));
+        (wish.threads, wish.repetitions, wish.duration) = (Some(vec![3]), Some(2), given);
         let extent = wish.extent();
         assert_eq!((extent.threads, extent.nested_threads), (vec![3], vec![3]));
         assert_eq!((extent.repetitions, extent.measured_ms), (2, 250));

@@ -9,7 +9,6 @@
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
@@ -68,7 +67,7 @@ impl Lttng {
         })?;
         let daemon = self.daemon.insert(daemon);
         let until_ns = monotonic_ns() + PATIENCE_MS * 1_000_000;
-        let is_up = trial::wait_until(&AtomicBool::new(false), until_ns, || {
+        let is_up = trial::wait_until(until_ns, || {
             if daemon.is_running() {
                 Ok(command(home, &["list"]).is_ok())
             } else {

@@ -12,6 +12,7 @@ use bandwidth::regulator::{Attention, Budget, Regulator, Spread};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{Scheduling, pin, set_nice, set_policy};
 use serde::Serialize;
+use trial::signals;
 
 use super::Bench;
 use crate::bench::floor::Bare;
@@ -73,6 +74,7 @@ pub(super) fn measure(bench: &Bench, takings: u32) -> anyhow::Result<Vec<Effect>
     set_policy(Scheduling::Fifo(1))?;
     for _ in 0..TURNS {
         let times = takings.div_ceil(TURNS);
+        signals::check()?;
         bare.wake(times, FREE_NS)?;
         bare.sleep(bench.core, times)?;
         let usual = load.rate();
@@ -121,6 +123,7 @@ impl Way {
         // Without a hold no thread looks, so that the ways do not meet.
         let hold = self.regulator.hold()?;
         for number in 0..times {
+            signals::check()?;
             let begin = monotonic_ns();
             hold.acquire();
             // The first one finds it asleep, whichever way it is.

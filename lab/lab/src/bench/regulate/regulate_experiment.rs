@@ -20,6 +20,7 @@ use bandwidth::workload::{Access, PAGE_BYTES, Size};
 
 use crate::bench::bandwidth::{Hogs, Place};
 use throttle_fair::{By, Chosen, Regulated};
+use trial::signals;
 
 /// The rules: BWLOCK++'s rho, none for the kernel's own scheduler.
 pub(crate) const RULES: [Option<f64>; 3] = [None, Some(1.0), Some(3.0)];
@@ -149,18 +150,20 @@ impl Experiment {
     /// all of them. The answer has the rounds of each of [`RULES`].
     ///
     /// # Errors
-    /// A regulator fails, or the scheduler in BPF is asked for and breaks down.
+    /// A regulator fails, or the scheduler in BPF is asked for and breaks down; a signal came.
     pub(crate) fn turns(
         &mut self,
         budget: &Budget,
         duration: Duration,
         rounds: usize,
+        mut tell: impl FnMut(),
     ) -> anyhow::Result<[Vec<Span>; RULES.len()]> {
         let mut turns: [Vec<Span>; RULES.len()] = Default::default();
         for round in 0..rounds {
             for place in 0..RULES.len() {
                 let rule = (round + place) % RULES.len();
                 turns[rule].push(self.once(budget, RULES[rule], &[0, 1], duration)?);
+                tell();
             }
         }
         Ok(turns)
@@ -205,12 +208,13 @@ impl Experiment {
         };
         while !is_managed(&regulator.statistics()) {
             ensure!(begun.elapsed() < PATIENCE, "the threads were not found");
+            signals::check()?;
             std::thread::yield_now();
         }
-        std::thread::sleep(duration / 10);
+        signals::sleep(duration / 10)?;
         let meters = self.hogs.iter_mut().map(Hogs::meter).collect::<Result<Vec<_>, _>>()?;
         let before = regulator.statistics();
-        std::thread::sleep(duration);
+        signals::sleep(duration)?;
         let after = regulator.statistics();
         let mut kinds = [Kind::default(); 2];
         for (hogs, meter) in self.hogs.iter_mut().zip(&meters) {

@@ -1,7 +1,6 @@
 //! The processes of the measurement: servers with their gateways, and a client for each way.
 
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::ensure;
 use realtime::clock::monotonic_ns;
@@ -59,16 +58,12 @@ impl Place {
     }
 
     /// A server with a gateway on this machine, or on the first of the hosts.
-    pub(super) fn serve(
-        &self,
-        hosts: Option<&Hosts>,
-        stop: &AtomicBool,
-    ) -> anyhow::Result<Service> {
+    pub(super) fn serve(&self, hosts: Option<&Hosts>) -> anyhow::Result<Service> {
         let mut service = Service::by(&self.system(hosts.is_some()), |command| {
             inside(hosts.map(Hosts::server), command)
         })?;
         let server = &mut service.server;
-        let is_up = trial::wait_until(stop, monotonic_ns() + READY_NS, || {
+        let is_up = trial::wait_until(monotonic_ns() + READY_NS, || {
             if server.is_running() {
                 Ok(server.words().contains(READY))
             } else {

@@ -13,6 +13,7 @@ use super::PRIORITY;
 use super::policy::Policy;
 use super::reading::Reading;
 use super::shape::{Calls, Kind, Shape};
+use trial::signals::{self, Interrupted};
 
 /// Locks in a row, as in `contend.c`.
 const ROW: f64 = 16.0;
@@ -53,15 +54,21 @@ fn calls(figure: u32) -> &'static [(&'static str, &'static str)] {
     ]
 }
 
-/// Measures both figures.
-pub(super) fn measure(bench: &mut Bench) -> anyhow::Result<Vec<Call>> {
-    let mut all = Vec::new();
+/// Parts of the measurement: each figure without contention and with it.
+pub(super) const PARTS: usize = 4;
+
+/// Measures both figures; `tell` hears of each part.
+pub(super) fn measure(
+    bench: &mut Bench,
+    all: &mut Vec<Call>,
+    mut tell: impl FnMut(&str),
+) -> anyhow::Result<()> {
     for (figure, kind, policies) in
         [(12, Kind::Mutex, &MUTEXES[..]), (13, Kind::Rwlock, &RWLOCKS[..])]
     {
         for contended in [false, true] {
             let what = if contended { "contended" } else { "uncontended" };
-            tell!("keeptime-lab bench: calls of Fig. {figure}, {what}");
+            tell(&format!("calls of Fig. {figure}, {what}"));
             let shape = shape(kind, contended, bench);
             let mut runs: BTreeMap<Policy, Vec<Reading>> = BTreeMap::new();
             let mut failed = Vec::new();
@@ -70,7 +77,9 @@ pub(super) fn measure(bench: &mut Bench) -> anyhow::Result<Vec<Call>> {
                     if failed.contains(&policy) {
                         continue;
                     }
+                    signals::check()?;
                     match bench.programs.run(policy, &shape) {
+                        Err(error) if error.is::<Interrupted>() => return Err(error),
                         Ok(run) => runs.entry(policy).or_default().push(run.reading),
                         Err(error) => {
                             let case = format!("calls/{}/{what}", policy.name());
@@ -88,7 +97,7 @@ pub(super) fn measure(bench: &mut Bench) -> anyhow::Result<Vec<Call>> {
             }
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 fn shape(kind: Kind, contended: bool, bench: &Bench) -> Shape {

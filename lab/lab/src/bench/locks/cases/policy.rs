@@ -140,9 +140,9 @@ impl Programs {
             }
         }
         command.args(shape.words()).env_remove("LD_PRELOAD");
-        let output = program::run(&mut command)?;
-        let reading = Reading::parse(&String::from_utf8_lossy(&output.stdout))?;
-        let errors = String::from_utf8_lossy(&output.stderr);
+        let (status, output, errors) = Child::start("the measured program", command)?.run_out()?;
+        ensure!(status.success(), "the measured program: {status}: {}", errors.trim());
+        let reading = Reading::parse(&output)?;
         let guard = errors.lines().find_map(|line| line.strip_prefix("keeptime run: guard "));
         if policy.guard().is_some() {
             check(policy, guard.context("the guard printed no summary")?)?;
