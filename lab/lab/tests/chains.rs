@@ -31,8 +31,8 @@ chains:
   priority: 3
   period: 20 ms
   callbacks:
-  - {id: see, executor: front, cpu: 200, segments: [{accel: gpu0, exec: 500}]}
-  - {id: act, executor: rear, cpu: 100}
+  - {id: see, executor: front, cpu: 200 us, segments: [{accel: gpu0, exec: 500 us}]}
+  - {id: act, executor: rear, cpu: 100 us}
 - id: map
   priority: 2
   period: 50 ms
@@ -40,15 +40,15 @@ chains:
   callbacks:
   - id: build
     executor: rear
-    cpu: 500
-    segments: [{accel: gpu0, exec: 300}, {accel: gpu0, exec: 300}]
+    cpu: 500 us
+    segments: [{accel: gpu0, exec: 300 us}, {accel: gpu0, exec: 300 us}]
 - id: log
   priority: 1
   period: 10 ms
   best_effort: true
   callbacks:
-  - {id: pack, executor: front, cpu: 100}
-  - {id: send, executor: rear, cpu: 100, segments: [{accel: gpu0, exec: 15000}]}
+  - {id: pack, executor: front, cpu: 100 us}
+  - {id: send, executor: rear, cpu: 100 us, segments: [{accel: gpu0, exec: 15000 us}]}
 ";
 
 #[test]
@@ -113,8 +113,8 @@ fn chain_may_come_back_to_its_first_executor() {
         "accelerators: [{id: gpu0, buckets: 1, cores: [0]}]\n\
          executors: [{id: a, core: 1, priority: 5}, {id: b, core: 1, priority: 0}]\n\
          chains: [{id: loop, priority: 1, period: 10 ms, best_effort: true, callbacks: [\
-         {id: x, executor: a, cpu: 10}, {id: y, executor: b, cpu: 10}, \
-         {id: z, executor: a, cpu: 10}]}]\n",
+         {id: x, executor: a, cpu: 10 us}, {id: y, executor: b, cpu: 10 us}, \
+         {id: z, executor: a, cpu: 10 us}]}]\n",
     );
     let run = bench.json(&["--duration", "500ms", "--policy", "priority"]);
     let chain = &run["policies"]["priority"]["chains"]["loop"];

@@ -73,7 +73,7 @@ mod tests {
         let mut text = "executors: [{id: e, core: 0, priority: 1}]\nchains:\n".to_owned();
         for (priority, id) in ids.iter().enumerate() {
             text += &format!(
-                "- {{id: '{id}', priority: {priority}, period: 9, callbacks: [{{id: a, executor: e, cpu: 1}}]}}\n"
+                "- {{id: '{id}', priority: {priority}, period: 9 us, callbacks: [{{id: a, executor: e, cpu: 1 us}}]}}\n"
             );
         }
         System::parse(&text, "test.yaml").unwrap()

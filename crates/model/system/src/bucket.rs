@@ -83,7 +83,7 @@ mod tests {
                 bucket.map_or(String::new(), |bucket| format!("bucket: {{gpu0: {bucket}}}, "));
             let priority = explicit.len() - rank;
             text += &format!(
-                "- {{id: c{rank}, priority: {priority}, period: 1 s, {bucket}callbacks: [{{id: a, executor: e, segments: [{{accel: gpu0, exec: 1}}]}}]}}\n"
+                "- {{id: c{rank}, priority: {priority}, period: 1 s, {bucket}callbacks: [{{id: a, executor: e, segments: [{{accel: gpu0, exec: 1 us}}]}}]}}\n"
             );
         }
         let system = System::parse(&text, "buckets.yaml").unwrap();
@@ -97,10 +97,10 @@ mod tests {
 accelerators: [{id: gpu0, buckets: 3, bucket_from: [0, 10, 50]}]
 executors: [{id: e, core: 0, priority: 1}]
 chains:
-- {id: low, priority: 9, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
-- {id: middle, priority: 10, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
-- {id: high, priority: 50, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
-- {id: higher, priority: 60, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
+- {id: low, priority: 9, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1 us}]}]}
+- {id: middle, priority: 10, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1 us}]}]}
+- {id: high, priority: 50, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1 us}]}]}
+- {id: higher, priority: 60, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1 us}]}]}
 ";
         let map = System::parse(text, "buckets.yaml").unwrap().bucket_map("gpu0");
         let buckets = ["low", "middle", "high", "higher"].map(|chain| map[chain]);

@@ -65,7 +65,7 @@ pub(crate) fn is<const N: u32>(number: &u32) -> bool {
     *number == N
 }
 
-/// A time from `MIN` to `MAX` nanoseconds; a bare integer is in the unit of the file.
+/// A time from `MIN` to `MAX` nanoseconds; a bare integer is in the unit that the file names.
 pub(crate) struct Time<const MIN: u64, const MAX: u64>;
 
 pub(crate) type AnyTime = Time<0, MAX_TIME_NS>;

@@ -69,8 +69,9 @@ pub struct System {
     /// The name of the file, as it was given; errors that are found later carry it too.
     #[serde(skip)]
     pub name: String,
-    /// The unit of bare integers in the file. All fields here are in nanoseconds already.
-    pub time_unit: TimeUnit,
+    /// The unit of bare integers in the file; without it a time other than 0 needs its unit. All
+    /// fields here are in nanoseconds already.
+    pub time_unit: Option<TimeUnit>,
     /// Preemption cost of the device, charged twice to every segment.
     #[serde(rename = "kappa", with = "AnyTime")]
     pub kappa_ns: u64,

@@ -9,13 +9,12 @@ use std::cell::Cell;
 use std::fmt;
 
 /// A unit of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TimeUnit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanosecond,
-    /// Microseconds, the unit of bare integers unless the file says otherwise.
-    #[default]
+    /// Microseconds.
     #[serde(rename = "us")]
     Microsecond,
     /// Milliseconds.
@@ -44,16 +43,16 @@ impl fmt::Display for TimeUnit {
 thread_local! {
     /// Unit of bare integers in the file that this thread reads: serde gives the types that it
     /// reads nothing beside their values.
-    static BARE_UNIT: Cell<TimeUnit> = const { Cell::new(TimeUnit::Microsecond) };
+    static BARE_UNIT: Cell<Option<TimeUnit>> = const { Cell::new(None) };
 }
 
-/// The unit of bare integers in the file that this thread reads.
-pub(crate) fn bare_unit() -> TimeUnit {
+/// The unit of bare integers in the file that this thread reads, if the file names one.
+pub(crate) fn bare_unit() -> Option<TimeUnit> {
     BARE_UNIT.get()
 }
 
 /// Reads something in which bare integers have this unit.
-pub(crate) fn with_bare_unit<T>(unit: TimeUnit, read: impl FnOnce() -> T) -> T {
+pub(crate) fn with_bare_unit<T>(unit: Option<TimeUnit>, read: impl FnOnce() -> T) -> T {
     let before = BARE_UNIT.replace(unit);
     let value = read();
     BARE_UNIT.set(before);
@@ -79,12 +78,18 @@ pub(crate) fn format_bytes(bytes: u64) -> String {
 pub(crate) type Expected = String;
 
 /// A time in nanoseconds, at most [`MAX_TIME_NS`], so that sums of thousands of them cannot
-/// overflow; a bare integer is in `bare`.
-pub(crate) fn time_ns(text: &str, bare: TimeUnit) -> Result<u64, Expected> {
+/// overflow. A bare integer is in `bare`; without it only 0 needs no unit.
+pub(crate) fn time_ns(text: &str, bare: Option<TimeUnit>) -> Result<u64, Expected> {
     let (number, unit) = split(text);
-    let form = || format!("a time such as \"10 ms\" (ns, us, ms, s) or a whole number of {bare}");
+    let form = || {
+        let bare = bare.map_or(String::new(), |bare| format!(" or a whole number of {bare}"));
+        format!("a time such as \"10 ms\" (ns, us, ms, s){bare}")
+    };
+    if unit.is_empty() && bare.is_none() {
+        return without_unit(number, ["us", "ms"]).unwrap_or_else(|| Err(form()));
+    }
     let is_named = |(of, name, _): &&(TimeUnit, &str, u64)| match unit {
-        "" => *of == bare,
+        "" => Some(*of) == bare,
         unit => *name == unit,
     };
     let factor = UNITS.iter().find(is_named).map(|(.., ns)| *ns);
@@ -98,13 +103,13 @@ pub(crate) fn time_ns(text: &str, bare: TimeUnit) -> Result<u64, Expected> {
     }
 }
 
-/// A size in bytes; a bare integer is in bytes.
+/// A size in bytes; only 0 needs no unit.
 pub(crate) fn bytes(text: &str) -> Result<u64, Expected> {
     let (number, unit) = split(text);
-    let form =
-        || "a size such as \"64 MiB\" (B, KiB, MiB, GiB) or a whole number of bytes".to_owned();
+    let form = || "a size such as \"64 MiB\" (B, KiB, MiB, GiB)".to_owned();
     let factor = match unit {
-        "" | "B" => 1,
+        "" => return without_unit(number, ["KiB", "MiB"]).unwrap_or_else(|| Err(form())),
+        "B" => 1,
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
@@ -115,6 +120,19 @@ pub(crate) fn bytes(text: &str) -> Result<u64, Expected> {
         Problem::Fraction => "a whole number of bytes".to_owned(),
         Problem::Overflow => format!("a size of at most {} bytes", u64::MAX),
     })
+}
+
+/// A number without a unit: 0, or refused with units that it may have been meant in. `None` for
+/// what is no number.
+fn without_unit(number: &str, units: [&str; 2]) -> Option<Result<u64, Expected>> {
+    match scaled(number, 1) {
+        Ok(0) => Some(Ok(0)),
+        Err(Problem::Form) => None,
+        _ => Some(Err(format!(
+            "a number with its unit: \"{number}{}\" or \"{number}{}\"",
+            units[0], units[1]
+        ))),
+    }
 }
 
 /// `"10 ms"` -> `("10", "ms")`
@@ -167,7 +185,7 @@ mod tests {
 
     #[test]
     fn times_in_words_are_exact() {
-        let us = TimeUnit::Microsecond;
+        let us = Some(TimeUnit::Microsecond);
         for (text, expected_ns) in [
             ("10 ms", 10_000_000),
             ("10ms", 10_000_000),
@@ -185,17 +203,17 @@ mod tests {
         ] {
             assert_eq!(time_ns(text, us), Ok(expected_ns), "{text}");
         }
-        assert_eq!(time_ns("3", TimeUnit::Second), Ok(3_000_000_000));
+        assert_eq!(time_ns("3", Some(TimeUnit::Second)), Ok(3_000_000_000));
     }
 
     #[test]
     fn times_that_mean_nothing_are_refused() {
         for text in ["", "ms", "-1 ms", "+1 ms", "1e3", "1.5", ".5 ms", "1. ms", "1.2.3 ms", "1 h"]
         {
-            let expected = time_ns(text, TimeUnit::Microsecond).unwrap_err();
+            let expected = time_ns(text, Some(TimeUnit::Microsecond)).unwrap_err();
             assert!(expected.starts_with("a time such as"), "{text}: {expected}");
         }
-        let expected = time_ns("1.5 ns", TimeUnit::Microsecond).unwrap_err();
+        let expected = time_ns("1.5 ns", None).unwrap_err();
         assert_eq!(expected, "a whole number of nanoseconds");
         for text in [
             "9007199254740993 ns",
@@ -204,7 +222,7 @@ mod tests {
             "18446744074 s",
             "99999999999999999999999 s",
         ] {
-            let expected = time_ns(text, TimeUnit::Microsecond).unwrap_err();
+            let expected = time_ns(text, Some(TimeUnit::Microsecond)).unwrap_err();
             assert_eq!(expected, "a time of at most 9007199254740992 ns (104 days)", "{text}");
         }
     }
@@ -214,7 +232,7 @@ mod tests {
         for (text, expected) in [
             ("64 MiB", 64 << 20),
             ("4 KiB", 4096),
-            ("4096", 4096),
+            ("0", 0),
             ("4096 B", 4096),
             ("1.5 KiB", 1536),
             ("2GiB", 2 << 30),
@@ -224,6 +242,17 @@ mod tests {
         for text in ["64 MB", "lots", "1.0001 KiB", "17179869184 GiB"] {
             assert!(bytes(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_refused_with_the_units_it_may_have_been_meant_in() {
+        let time = |text| time_ns(text, None).unwrap_err();
+        assert_eq!(time("500"), "a number with its unit: \"500us\" or \"500ms\"");
+        assert_eq!(time("1.5"), "a number with its unit: \"1.5us\" or \"1.5ms\"");
+        assert_eq!(time("1e3"), "a time such as \"10 ms\" (ns, us, ms, s)");
+        let expected = "a number with its unit: \"64KiB\" or \"64MiB\"";
+        assert_eq!(bytes("64").unwrap_err(), expected);
+        assert_eq!((time_ns("0", None), bytes("0")), (Ok(0), Ok(0)));
     }
 
     #[test]

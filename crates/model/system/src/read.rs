@@ -44,7 +44,7 @@ impl System {
     }
 
     fn from_tree(tree: &Tree, name_of_file: &str, is_draft: bool) -> Result<Self, Error> {
-        let unit = tree.key("time_unit")?.unwrap_or_default();
+        let unit = tree.key("time_unit")?;
         let mut system: System = with_bare_unit(unit, || tree.read())?;
         system.name = name_of_file.to_owned();
         for chain in &mut system.chains {

@@ -8,8 +8,8 @@ const BAD: &[(&str, &str)] = &[
         "bad.yaml:1:1: kapa: unknown key; expected one of time_unit, kappa, epsilon, sigma, hop, accelerators, executors, services, server, ros, chains, graph",
     ),
     (
-        "kappa: 1
-kappa: 2
+        "kappa: 1 us
+kappa: 2 us
 ",
         r#"bad.yaml:2:1: duplicate key "kappa"; first on line 1"#,
     ),
@@ -36,9 +36,9 @@ kappa: 2
         r#"bad.yaml:1:1: the file: found "just words", expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, services, server, ros, chains, graph"#,
     ),
     (
-        "kappa: 1
+        "kappa: 1 us
 ---
-kappa: 2
+kappa: 2 us
 ",
         "bad.yaml:2:1: a second document; expected one document in the file",
     ),
@@ -52,15 +52,27 @@ kappa: 2
     ),
     (
         "kappa: -1\n",
-        r#"bad.yaml:1:8: kappa: found "-1", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+        r#"bad.yaml:1:8: kappa: found "-1", expected a time such as "10 ms" (ns, us, ms, s)"#,
     ),
     (
         "kappa: 1.5\n",
-        r#"bad.yaml:1:8: kappa: found "1.5", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+        r#"bad.yaml:1:8: kappa: found "1.5", expected a number with its unit: "1.5us" or "1.5ms""#,
+    ),
+    (
+        "time_unit: ms\nkappa: 1.5\n",
+        r#"bad.yaml:2:8: kappa: found "1.5", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of ms"#,
+    ),
+    (
+        "chains: [{id: x, priority: 1, period: 500}]\n",
+        r#"bad.yaml:1:39: chains[0].period: found "500", expected a number with its unit: "500us" or "500ms""#,
+    ),
+    (
+        "server: {limits: {memory: 64}}\n",
+        r#"bad.yaml:1:27: server.limits.memory: found "64", expected a number with its unit: "64KiB" or "64MiB""#,
     ),
     (
         "kappa: 10 minutes\n",
-        r#"bad.yaml:1:8: kappa: found "10 minutes", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+        r#"bad.yaml:1:8: kappa: found "10 minutes", expected a time such as "10 ms" (ns, us, ms, s)"#,
     ),
     (
         "kappa: 0.5 ns\n",
@@ -198,9 +210,9 @@ kappa: 2
         "accelerators: [{id: gpu0, buckets: 2, bucket_from: [0, 5]}]
 executors: [{id: e, core: 0, priority: 1}]
 chains:
-- {id: c, priority: 5, period: 1, bucket: {gpu0: 0}, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
+- {id: c, priority: 5, period: 1 us, bucket: {gpu0: 0}, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1 us}]}]}
 ",
-        r#"bad.yaml:4:50: chains[0].bucket.gpu0: found "0", expected 1, which bucket_from of "gpu0" says"#,
+        r#"bad.yaml:4:53: chains[0].bucket.gpu0: found "0", expected 1, which bucket_from of "gpu0" says"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, cores: 0}]\n",
@@ -251,7 +263,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, perod: 1, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, perod: 1, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         "bad.yaml:4:39: chains[0].perod: unknown key; expected one of id, priority, period, deadline, jitter, wait, best_effort, bucket, callbacks",
     ),
@@ -259,7 +271,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         "bad.yaml:4:3: chains[0].period: missing key",
     ),
@@ -267,7 +279,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 0, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 0, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:32: chains[0].period: found "0", expected a time above 0"#,
     ),
@@ -275,7 +287,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, deadline: 0, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, deadline: 0, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:49: chains[0].deadline: found "0", expected a time above 0"#,
     ),
@@ -283,7 +295,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, deadline: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, deadline: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:49: chains[0].deadline: found "11 ms", expected at most the period, 10 ms"#,
     ),
@@ -291,7 +303,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 9007199254740993 ns, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 9007199254740993 ns, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:32: chains[0].period: found "9007199254740993 ns", expected a time of at most 9007199254740992 ns (104 days)"#,
     ),
@@ -307,15 +319,15 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 9007199254741}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 9007199254741 us}]}]}
 ",
-        r#"bad.yaml:4:104: chains[0].callbacks[0].segments[0].exec: found "9007199254741", expected a time of at most 9007199254740992 ns (104 days)"#,
+        r#"bad.yaml:4:104: chains[0].callbacks[0].segments[0].exec: found "9007199254741 us", expected a time of at most 9007199254740992 ns (104 days)"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, jitter: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, jitter: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         "bad.yaml:4:47: chains[0].jitter: found 11 ms, expected at most the period, 10 ms",
     ),
@@ -323,47 +335,47 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, jitter: -1, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, jitter: -1, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
-        r#"bad.yaml:4:47: chains[0].jitter: found "-1", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+        r#"bad.yaml:4:47: chains[0].jitter: found "-1", expected a time such as "10 ms" (ns, us, ms, s)"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5, segments: [{accel: gpu0, exec: 1, cpu_before: 6}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5 us, segments: [{accel: gpu0, exec: 1 us, cpu_before: 6 us}]}]}
 ",
-        "bad.yaml:4:127: chains[0].callbacks[0].segments[0].cpu_before: found 6 us, expected at most cpu, 5 us",
+        "bad.yaml:4:133: chains[0].callbacks[0].segments[0].cpu_before: found 6 us, expected at most cpu, 5 us",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5, segments: [{accel: gpu0, exec: 1, cpu_before: 3}, {accel: gpu0, exec: 1, cpu_before: 3}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5 us, segments: [{accel: gpu0, exec: 1 us, cpu_before: 3 us}, {accel: gpu0, exec: 1 us, cpu_before: 3 us}]}]}
 ",
-        "bad.yaml:4:166: chains[0].callbacks[0].segments[1].cpu_before: found 6 us up to here, expected at most cpu, 5 us",
+        "bad.yaml:4:178: chains[0].callbacks[0].segments[1].cpu_before: found 6 us up to here, expected at most cpu, 5 us",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5, cpu_min: 2, segments: [{accel: gpu0, exec: 1, cpu_before: 3}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5 us, cpu_min: 2 us, segments: [{accel: gpu0, exec: 1 us, cpu_before: 3 us}]}]}
 ",
-        "bad.yaml:4:139: chains[0].callbacks[0].segments[0].cpu_before: found 3 us, expected at most cpu_min, 2 us",
+        "bad.yaml:4:148: chains[0].callbacks[0].segments[0].cpu_before: found 3 us, expected at most cpu_min, 2 us",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, exec_max: 3}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1 us, exec_max: 3}]}]}
 ",
-        "bad.yaml:4:107: chains[0].callbacks[0].segments[0].exec_max: unknown key; expected one of accel, exec, exec_min, cpu_before, service",
+        "bad.yaml:4:110: chains[0].callbacks[0].segments[0].exec_max: unknown key; expected one of accel, exec, exec_min, cpu_before, service",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, wait: sleep, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, wait: sleep, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:45: chains[0].wait: found "sleep", expected suspend or spin"#,
     ),
@@ -371,7 +383,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, best_effort: maybe, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, best_effort: maybe, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:52: chains[0].best_effort: found "maybe", expected true or false"#,
     ),
@@ -379,7 +391,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 6}, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 6}, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:54: chains[0].bucket.gpu0: found "6", expected a bucket from 0 to 5 of "gpu0""#,
     ),
@@ -387,7 +399,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, bucket: {gpu1: 0}, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, bucket: {gpu1: 0}, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:54: chains[0].bucket.gpu1: found "gpu1", expected one of the accelerators: "gpu0""#,
     ),
@@ -395,7 +407,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, bucket: 3, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, bucket: 3, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:47: chains[0].bucket: found "3", expected a mapping"#,
     ),
@@ -419,7 +431,7 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e2, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e2, cpu: 1 us}]}
 ",
         r#"bad.yaml:4:69: chains[0].callbacks[0].executor: found "e2", expected one of the executors: "e1""#,
     ),
@@ -427,23 +439,23 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1, cpu_min: 2}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1 us, cpu_min: 2 us}]}
 ",
-        "bad.yaml:4:90: chains[0].callbacks[0].cpu_min: found 2 us, expected at most cpu, 1 us",
+        "bad.yaml:4:93: chains[0].callbacks[0].cpu_min: found 2 us, expected at most cpu, 1 us",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1}, {id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1 us}, {id: c, executor: e1, cpu: 1 us}]}
 ",
-        r#"bad.yaml:4:87: chains[0].callbacks[1].id: found "c", expected a name of its own in the chain"#,
+        r#"bad.yaml:4:90: chains[0].callbacks[1].id: found "c", expected a name of its own in the chain"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu1, exec: 1}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu1, exec: 1 us}]}]}
 ",
         r#"bad.yaml:4:92: chains[0].callbacks[0].segments[0].accel: found "gpu1", expected one of the accelerators: "gpu0""#,
     ),
@@ -459,33 +471,33 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, exec_min: 2}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1 us, exec_min: 2 us}]}]}
 ",
-        "bad.yaml:4:117: chains[0].callbacks[0].segments[0].exec_min: found 2 us, expected at most exec, 1 us",
+        "bad.yaml:4:120: chains[0].callbacks[0].segments[0].exec_min: found 2 us, expected at most exec, 1 us",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, service: s}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1 us, service: s}]}]}
 ",
-        r#"bad.yaml:4:116: chains[0].callbacks[0].segments[0].service: found "s", expected one of the services, but the file has none"#,
+        r#"bad.yaml:4:119: chains[0].callbacks[0].segments[0].service: found "s", expected one of the services, but the file has none"#,
     ),
     (
         "services: [{name: s, accelerator: npu0, kernel: busy}]
 accelerators: [{id: gpu0, buckets: 6}, {id: npu0, buckets: 1}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, service: s}]}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1 us, service: s}]}]}
 ",
-        r#"bad.yaml:5:116: chains[0].callbacks[0].segments[0].service: found "s", expected a service of "gpu0"; this one belongs to "npu0""#,
+        r#"bad.yaml:5:119: chains[0].callbacks[0].segments[0].service: found "s", expected a service of "gpu0"; this one belongs to "npu0""#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
-- {id: x, priority: 2, period: 10, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
+- {id: x, priority: 2, period: 10 us, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:5:8: chains[1].id: found "x", expected a name of its own; chains[0] has it"#,
     ),
@@ -493,8 +505,8 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
-- {id: y, priority: 1, period: 10, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
+- {id: y, priority: 1, period: 10 us, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
         r#"bad.yaml:5:21: chains[1].priority: found "1", expected a priority of its own; "x" has it"#,
     ),
@@ -502,16 +514,16 @@ chains:
         "accelerators: [{id: gpu0, buckets: 6}]
 executors: [{id: e1, core: 2, priority: 9}]
 chains:
-- {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 3}, callbacks: [{id: c, executor: e1, cpu: 1}]}
-- {id: y, priority: 2, period: 10, bucket: {gpu0: 2}, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 3}, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
+- {id: y, priority: 2, period: 10 us, bucket: {gpu0: 2}, callbacks: [{id: c, executor: e1, cpu: 1 us}]}
 ",
-        r#"bad.yaml:5:51: chains[1].bucket.gpu0: found "2", expected at least 3, the bucket of "x", whose priority 1 is below 2"#,
+        r#"bad.yaml:5:54: chains[1].bucket.gpu0: found "2", expected at least 3, the bucket of "x", whose priority 1 is below 2"#,
     ),
     (
         "executors: [{id: e1, core: 0, priority: 1}]
-chains: [{id: x, priority: 1, period: 1, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1}]}]}]
+chains: [{id: x, priority: 1, period: 1 us, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1 us}]}]}]
 ",
-        r#"bad.yaml:2:95: chains[0].callbacks[0].segments[0].accel: found "gpu0", expected one of the accelerators, but the file has none"#,
+        r#"bad.yaml:2:98: chains[0].callbacks[0].segments[0].accel: found "gpu0", expected one of the accelerators, but the file has none"#,
     ),
     (
         "services: [{name: s, accelerator: gpu0, kernel: busy}]\n",
@@ -583,7 +595,7 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
     ),
     (
         "server: {limits: {memory: 64 MB}}\n",
-        r#"bad.yaml:1:27: server.limits.memory: found "64 MB", expected a size such as "64 MiB" (B, KiB, MiB, GiB) or a whole number of bytes"#,
+        r#"bad.yaml:1:27: server.limits.memory: found "64 MB", expected a size such as "64 MiB" (B, KiB, MiB, GiB)"#,
     ),
     (
         "server: {limits: {memory: 1 KiB}}\n",
@@ -633,7 +645,7 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
         "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, bucket_from, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels",
     ),
     (
-        "{\"kappa\": 1\n",
+        "{\"kappa\": 1 us\n",
         "bad.yaml:2:1: not YAML or JSON: while parsing a flow mapping, did not find expected ',' or '}'",
     ),
 ];

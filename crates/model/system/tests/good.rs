@@ -69,7 +69,7 @@ fn the_case_study_has_its_published_numbers() {
     system.require_chains().unwrap();
     assert_eq!((system.kappa_ns, system.epsilon_ns), (129_000, 391_000));
     assert_eq!((system.sigma_ns, system.hop_ns), (0, 0));
-    assert_eq!(system.time_unit, TimeUnit::Millisecond);
+    assert_eq!(system.time_unit, Some(TimeUnit::Millisecond));
     assert_eq!(system.server.cores, [0]);
     assert!(system.accelerators[0].concurrent_lowest);
     let published = [
@@ -104,7 +104,7 @@ fn a_file_without_content_has_the_defaults() {
     for text in ["", "\n", "# nothing\n", "---\n", "{}", "null", "\u{feff}"] {
         let system = System::parse(text, "empty.yaml").unwrap();
         assert_eq!(system.server, system::Server::default());
-        assert_eq!(system.time_unit, TimeUnit::Microsecond);
+        assert_eq!(system.time_unit, None);
         let chains = system.require_chains().unwrap_err().to_string();
         assert_eq!(chains, "empty.yaml: chains: found none, expected at least one chain");
         let error = system.require_accelerators().unwrap_err().to_string();
@@ -156,7 +156,7 @@ server:
   calibration: times.json
   bandwidth_socket: /run/b.sock
   limits: {sessions: 1, registrations: 2, memory: 4 KiB, total_memory: 1 MiB, user_memory: 8 KiB, connects_per_second: 3, control_percent: 7}
-  access: [{user: 1000, priority: [1, 2], declare: false}, {user: \"1000\", priority: [0, 0], sessions: 1, memory: 8192, declare: {a: 25, b: 0}}, {group: g, priority: [3, 4294967295], declare: true}, {group: 5, priority: [0, 1]}]
+  access: [{user: 1000, priority: [1, 2], declare: false}, {user: \"1000\", priority: [0, 0], sessions: 1, memory: 8 KiB, declare: {a: 25, b: 0}}, {group: g, priority: [3, 4294967295], declare: true}, {group: 5, priority: [0, 1]}]
 ";
     let system = System::parse(text, "all.yaml").unwrap();
     let times = (system.kappa_ns, system.epsilon_ns, system.sigma_ns, system.hop_ns);
@@ -219,9 +219,9 @@ server:
 
 #[test]
 fn json_says_the_same_as_yaml() {
-    let yaml = "{accelerators: [{id: gpu0, buckets: 2}], kappa: 3}";
-    let pretty = "{\n\t\"accelerators\": [\n\t\t{\"id\": \"gpu0\", \"buckets\": 2}\n\t],\n\t\"kappa\": 3\n}\n";
-    let compact = r#"{"accelerators":[{"id":"gp\u00750","buckets":2}],"kappa":3}"#;
+    let yaml = "{accelerators: [{id: gpu0, buckets: 2}], kappa: 3 us}";
+    let pretty = "{\n\t\"accelerators\": [\n\t\t{\"id\": \"gpu0\", \"buckets\": 2}\n\t],\n\t\"kappa\": \"3 us\"\n}\n";
+    let compact = r#"{"accelerators":[{"id":"gp\u00750","buckets":2}],"kappa":"3 us"}"#;
     let expected = System::parse(yaml, "s").unwrap();
     assert_eq!(System::parse(pretty, "s").unwrap(), expected);
     assert_eq!(System::parse(compact, "s").unwrap(), expected);
@@ -239,7 +239,7 @@ server: {cores: *cores}
 #[test]
 fn a_system_serialises_as_its_file() {
     let system =
-        System::parse("kappa: 3\naccelerators: [{id: a, buckets: 1, device: onnx}]", "s.yaml")
+        System::parse("kappa: 3 us\naccelerators: [{id: a, buckets: 1, device: onnx}]", "s.yaml")
             .unwrap();
     let json = serde_json::to_value(&system).unwrap();
     assert_eq!(System::parse(&json.to_string(), "s.yaml").unwrap(), system);

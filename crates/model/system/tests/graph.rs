@@ -170,7 +170,7 @@ fn references_and_priorities_of_a_graph_are_checked() {
     );
     assert!(topic.contains(r#"graph.nodes[1].inputs[0].output: found "s", expected a topic of its own; "s" publishes it"#), "{topic}");
     let segment = with_sensor(
-        "  - {id: n, kind: command, executor: e, segments: [{accel: npu, exec: 1}], inputs: [{from: s, priority: 2}]}",
+        "  - {id: n, kind: command, executor: e, segments: [{accel: npu, exec: 1 us}], inputs: [{from: s, priority: 2}]}",
     );
     assert!(segment.contains(r#"graph.nodes[1].inputs[0].segments[0].accel: found "npu", expected one of the accelerators: "gpu0""#), "{segment}");
 }

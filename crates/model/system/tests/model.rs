@@ -123,12 +123,14 @@ fn an_assignment_is_adopted_and_survives_its_file() {
 
 #[test]
 fn a_file_whose_times_cannot_be_summed_is_refused_where_the_chains_begin() {
-    let callback = "{id: x, executor: e, cpu: 100 s, segments: [{accel: a, exec: 1}]}";
+    let callback = "{id: x, executor: e, cpu: 100 s, segments: [{accel: a, exec: 1 us}]}";
     let text = format!(
         "kappa: 9007199 s\naccelerators: [{{id: a, buckets: 1}}]\n\
          executors: [{{id: e, core: 0, priority: 1}}]\nchains:\n{}",
         (0..64)
-            .map(|i| format!("- {{id: c{i}, priority: {i}, period: 1, callbacks: [{callback}]}}\n"))
+            .map(|i| format!(
+                "- {{id: c{i}, priority: {i}, period: 1 us, callbacks: [{callback}]}}\n"
+            ))
             .collect::<String>()
     );
     let error = System::parse(&text, "large.yaml").unwrap_err().to_string();

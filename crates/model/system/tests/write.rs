@@ -288,9 +288,9 @@ fn chain() -> impl Strategy<Value = LooseChain> {
 }
 
 fn system() -> impl Strategy<Value = System> {
-    let unit = select(
-        &[TimeUnit::Nanosecond, TimeUnit::Microsecond, TimeUnit::Millisecond, TimeUnit::Second][..],
-    );
+    let units =
+        [TimeUnit::Nanosecond, TimeUnit::Microsecond, TimeUnit::Millisecond, TimeUnit::Second];
+    let unit = option::of(select(units.to_vec()));
     let costs = vec(prop_oneof![Just(0), time_ns()], 4);
     let executors = vec((name(), 0..MAX_CORES, any::<bool>()), 1..4);
     let server = prop_oneof![Just(Server::default()), server()];

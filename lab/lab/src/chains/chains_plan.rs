@@ -265,15 +265,15 @@ chains:
   period: 10 ms
   wait: spin
   callbacks:
-  - {id: a, executor: e1, cpu: 100, segments: [{accel: gpu0, exec: 50}]}
-  - {id: b, executor: e1, cpu: 200}
-  - {id: c, executor: e2, cpu: 300, segments: [{accel: gpu0, exec: 60, service: nothing}]}
-  - {id: d, executor: e1, cpu: 400}
+  - {id: a, executor: e1, cpu: 100 us, segments: [{accel: gpu0, exec: 50 us}]}
+  - {id: b, executor: e1, cpu: 200 us}
+  - {id: c, executor: e2, cpu: 300 us, segments: [{accel: gpu0, exec: 60 us, service: nothing}]}
+  - {id: d, executor: e1, cpu: 400 us}
 - id: near
   priority: 1
   period: 700 ms
   best_effort: true
-  callbacks: [{id: a, executor: e2, cpu: 5}]
+  callbacks: [{id: a, executor: e2, cpu: 5 us}]
 ";
 
     fn plan(text: &str, duration_ns: u64) -> Result<Plan, anyhow::Error> {
