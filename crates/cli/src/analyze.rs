@@ -10,14 +10,22 @@ mod graph;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use analysis::sensitivity::{Margin, Scale, sensitivity};
 use analysis::{Analysis, MAX_TIME_NS, Variant};
 use anyhow::Context;
 use report::analysis::{Bounds, Names};
-use system::System;
+use system::{System, SystemText};
+use terminal::signals;
 
 use graph_bounds::TimeMargin;
+
+use crate::progress::LateProgress;
+
+/// Longest time until a signal is noticed.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Options of `keeptime analyze`.
 #[derive(clap::Args)]
@@ -28,7 +36,7 @@ pub(crate) struct Args {
     /// comparison)
     #[arg(long, default_value = "tight", value_parser = parse_variant)]
     variant: Variant,
-    /// Print JSON instead of tables; times are in microseconds
+    /// Print JSON instead of tables; times are in nanoseconds
     #[arg(long)]
     json: bool,
     /// Print every term of the bound of this chain; may be repeated
@@ -106,10 +114,11 @@ impl std::fmt::Display for Factor {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // A search replaces priorities, so that the file need not have any.
-    let system = match args.assign.wanted() {
-        true => System::read_draft(&args.system)?,
-        false => System::read(&args.system)?,
+    // A search finds priorities, so that the file need not have any.
+    let source = args.assign.wanted().then(|| SystemText::read(&args.system)).transpose()?;
+    let system = match &source {
+        Some(source) => source.system.clone(),
+        None => System::read(&args.system)?,
     };
     if system.chains.is_empty() && system.graph.is_some() {
         return graph::run(args, &system);
@@ -130,18 +139,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.bandwidth_lock {
         return bandwidth_lock(args, &system, &model);
     }
-    let assigned = assign::run(&args.assign, &system, &model, args.variant)?;
+    let assigned = match assign::run(&args.assign, source.as_ref(), &model, args.variant) {
+        Err(error) if error.is::<assign::Refused>() => {
+            tell!("keeptime analyze: {error}");
+            return Ok(ExitCode::FAILURE);
+        }
+        assigned => assigned?,
+    };
     if let Some(assigned) = &assigned {
         model.clone_from(&assigned.assignment.system);
         marks.push(format!("priorities and buckets are those of {}", assigned.file));
+        if assigned.is_partial {
+            let tried = assigned.assignment.analyses;
+            marks.push(format!("PARTIAL: the search was interrupted after {tried} analyses"));
+        }
     }
     let analysis = analyze(&system, &model, args.variant)?;
-    let margins = if args.sensitivity { margins(args, &system, &model)? } else { Vec::new() };
+    let margins =
+        if args.sensitivity { margins(args, &system, &model, &mut marks)? } else { Vec::new() };
     let file = system.name.clone();
     let bounds = Bounds { file, names: names(&system), system: model, analysis, marks };
     let output = Output { args, bounds, explained, margins, assigned };
     output.print()?;
-    Ok(if output.bounds.analysis.schedulable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_schedulable = output.bounds.analysis.schedulable;
+    let answer = if is_schedulable { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok(crate::status_after_signals(answer))
 }
 
 /// Equation 4 of BWLOCK++ instead of the accelerator server's analysis.
@@ -205,14 +227,13 @@ pub(crate) fn names(system: &System) -> Names {
 /// The index of a chain that an option names.
 pub(crate) fn chain_index(system: &System, option: &str, id: &str) -> anyhow::Result<usize> {
     let index = system.chains.iter().position(|chain| chain.id == id);
-    index.with_context(|| {
-        let ids: Vec<&str> = system.chains.iter().map(|chain| chain.id.as_str()).collect();
-        let known = match ids.len() {
-            ..=12 => format!("one of the chains: {}", ids.join(", ")),
-            count => format!("one of the {count} chains of {}", system.name),
-        };
-        format!("{option}: found {id:?}, expected {known}")
-    })
+    index.with_context(|| format!("{option}: found {id:?}, expected {}", known_chains(system)))
+}
+
+/// The chains of a file, as the end of a sentence about an unknown one.
+pub(crate) fn known_chains(system: &System) -> String {
+    let ids: Vec<&str> = system.chains.iter().map(|chain| chain.id.as_str()).collect();
+    format!("one of the chains: {}", ids.join(", "))
 }
 
 fn explained(args: &Args, system: &System) -> anyhow::Result<Vec<usize>> {
@@ -234,15 +255,45 @@ fn scale(model: &mut analysis::System, factor: Factor) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Computes the growth that each kind of time, and the times of each chain, allow.
-fn margins(args: &Args, system: &System, model: &analysis::System) -> anyhow::Result<Vec<Margin>> {
+/// Computes the growth that each kind of time, and the times of each chain, allow; until a signal
+/// comes.
+fn margins(
+    args: &Args,
+    system: &System,
+    model: &analysis::System,
+    marks: &mut Vec<String>,
+) -> anyhow::Result<Vec<Margin>> {
     let kinds = [Scale::Execution, Scale::Cpu, Scale::Accelerator, Scale::Overhead];
     let chains = (0..model.chains.len()).map(Scale::Chain);
-    let margins = kinds
-        .into_iter()
-        .chain(chains)
-        .map(|scale| sensitivity(model, args.variant, scale).map_err(|error| named(error, system)));
-    margins.collect()
+    let scales: Vec<Scale> = kinds.into_iter().chain(chains).collect();
+    let (all, variant, model) = (scales.len(), args.variant, model.clone());
+    signals::catch()?;
+    let (sender, computed) = channel();
+    // A margin of a large system takes longer than a user waits after Ctrl-C: then the process ends
+    // without its thread.
+    let thread = std::thread::spawn(move || {
+        let margins = scales.into_iter().map(|scale| sensitivity(&model, variant, scale));
+        for margin in margins {
+            if sender.send(margin).is_err() {
+                return;
+            }
+        }
+    });
+    let mut progress = LateProgress::start("keeptime analyze");
+    let mut margins = Vec::new();
+    while signals::interrupted().is_none() {
+        match computed.recv_timeout(LOOK) {
+            Ok(margin) => margins.push(margin.map_err(|error| named(error, system))?),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                thread.join().expect("nothing panics in it");
+                return Ok(margins);
+            }
+        }
+        progress.at(margins.len() as u64, all as u64, "margins");
+    }
+    marks.push(format!("PARTIAL: interrupted after {} of {all} margins", margins.len()));
+    Ok(margins)
 }
 
 impl Output<'_> {

@@ -15,6 +15,7 @@ mod doctor;
 mod log;
 #[cfg(feature = "manual")]
 mod manual;
+mod progress;
 mod regulate;
 #[cfg(feature = "ros")]
 mod remote;
@@ -33,6 +34,7 @@ mod without_ros;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use terminal::signals::{self, Interrupted};
 
 #[cfg(not(feature = "ros"))]
 use without_ros::{remote, ros_gateway};
@@ -81,6 +83,11 @@ enum Command {
     Simulate(simulate::Args),
 }
 
+/// Exit status of a command whose answer this is: that of an interrupted program after a signal.
+fn status_after_signals(answer: ExitCode) -> ExitCode {
+    signals::interrupted().map_or(answer, |signal| ExitCode::from(signal.status()))
+}
+
 fn main() -> ExitCode {
     let answer = match Arguments::parse().command {
         Command::Analyze(args) => analyze::run(&args),
@@ -100,5 +107,12 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Simulate(args) => simulate::run(&args),
     };
-    terminal::output::status("keeptime", answer)
+    terminal::output::status("keeptime", answer.or_else(interrupted))
+}
+
+/// The answer of a command that a signal has ended before it had anything to show.
+fn interrupted(error: anyhow::Error) -> anyhow::Result<ExitCode> {
+    let Some(signal) = error.downcast_ref::<Interrupted>() else { return Err(error) };
+    tell!("keeptime: {error:#}");
+    Ok(ExitCode::from(signal.status()))
 }

@@ -20,10 +20,13 @@ use anyhow::Context;
 use report::analysis::Names;
 use report::simulation::{Gantt, Simulated, Simulation};
 use system::System;
-use terminal::output;
+use terminal::{output, signals};
 
 use crate::analyze;
+use crate::progress::LateProgress;
 
+/// Part of the usual effort with `--quick`.
+const QUICK: u32 = 10;
 /// Columns of a terminal that a table may take.
 const WIDTH: usize = 120;
 
@@ -36,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
     /// Time for which chains are released, as in 60s, 500ms or 1200us
-    #[arg(long, value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
@@ -76,25 +79,28 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1000)
     )]
     effort: u32,
+    /// Search with a tenth of the effort
+    #[arg(long, requires = "adversarial", conflicts_with = "effort")]
+    quick: bool,
     /// Show this chain's worst job in the picture; search for this chain's worst schedule only
     #[arg(long, value_name = "CHAIN")]
     chain: Option<String>,
-    /// Draw the schedule into this file
+    /// Draw the schedule into this file, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write a page with the table and the picture to this file
+    /// Write a page with the table and the picture to this file, and print the summary only
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Length of the schedule that the picture shows [default: two of the longest periods, at most]
-    #[arg(long, value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     window: Option<Duration>,
-    /// Print JSON instead of tables; times are in microseconds
+    /// Print JSON instead of tables; times are in nanoseconds
     #[arg(long)]
     json: bool,
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let duration = terminal::time(text)?;
     match duration.as_nanos() {
         1..=9_007_199_254_740_992 => Ok(duration),
         _ => Err("expected 1ns to 104 days".into()),
@@ -116,11 +122,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let model = system.model();
     let chain = args.chain.as_ref().map(|id| analyze::chain_index(&system, "--chain", id));
     let subject = Subject { args, model, chain: chain.transpose()?, system };
+    output::check("--svg", args.svg.as_deref())?;
+    output::check("--html", args.html.as_deref())?;
     let (simulation, trace) =
         if args.adversarial { subject.search()? } else { subject.simulate()? };
-    subject.print(&simulation)?;
     subject.draw(&simulation, &trace)?;
-    Ok(if simulation.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    subject.print(&simulation)?;
+    let answer = if simulation.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    Ok(crate::status_after_signals(answer))
 }
 
 impl Subject<'_> {
@@ -146,18 +155,30 @@ impl Subject<'_> {
     /// The worst schedule of each chain; the picture is of the one asked for, or the one that
     /// comes closest to its deadline.
     fn search(&self) -> anyhow::Result<(Simulation, Trace)> {
-        let effort = self.args.effort;
+        let Args { effort, quick, .. } = *self.args;
         let default = SearchOptions::default();
+        let share = if quick { QUICK } else { 1 };
         let options = SearchOptions {
-            starts: default.starts * effort,
-            steps: default.steps * effort,
+            starts: default.starts * effort / share,
+            steps: default.steps * effort / share,
             seed: self.args.seed,
             kappa: self.args.kappa,
             tie: self.args.tie,
             ..default
         };
-        let worst = simulate::search(&self.model, &options)
-            .map_err(|error| analyze::named(error, &self.system))?;
+        signals::catch()?;
+        let mut partial = None;
+        let worst = {
+            let mut progress = LateProgress::start("keeptime simulate");
+            let mut at = |done, all| {
+                progress.at(done, all, "schedules simulated");
+                let goes_on = signals::interrupted().is_none();
+                partial = (!goes_on).then_some((done, all));
+                goes_on
+            };
+            simulate::search(&self.model, &options, &mut at)
+                .map_err(|error| analyze::named(error, &self.system))?
+        };
         let mut simulator = self.simulator()?;
         let chains = worst.iter().enumerate().map(|(chain, worst)| {
             let wanted = self.chain.is_none_or(|only| only == chain);
@@ -167,9 +188,13 @@ impl Subject<'_> {
             })
         });
         let whom = self.args.chain.as_deref().unwrap_or("each chain");
-        let what = format!("the worst schedule found for {whom} (effort {effort})");
+        let effort = if quick { "quick".to_owned() } else { format!("effort {effort}") };
+        let what = format!("the worst schedule found for {whom} ({effort})");
         let mut simulation = self.simulation(chains.collect(), what)?;
         simulation.searched = true;
+        simulation.marks.extend(partial.map(|(done, all)| {
+            format!("PARTIAL: interrupted after {done} of {all} schedules of the search")
+        }));
         simulation.marks.extend(concurrent(&self.system));
         let drawn = self.chain.unwrap_or_else(|| closest_to_deadline(&self.model, &simulation));
         let trace = simulator.trace(&worst[drawn].scenario);
@@ -197,7 +222,10 @@ impl Subject<'_> {
     fn print(&self, simulation: &Simulation) -> anyhow::Result<()> {
         let document = report::simulation::document(simulation, None)?;
         let json = || report::simulation::json(simulation);
-        output::print(self.args.json, json, || document.text(WIDTH, true))
+        output::print(self.args.json, json, || match self.args.html.is_some() {
+            true => document.summary(WIDTH, true),
+            false => document.text(WIDTH, true),
+        })
     }
 
     fn draw(&self, simulation: &Simulation, trace: &Trace) -> anyhow::Result<()> {
@@ -231,14 +259,14 @@ fn write(
     file: &Path,
     make: impl FnOnce() -> Result<String, report::Error>,
 ) -> anyhow::Result<()> {
-    let context = || format!("{option} {}", file.display());
     let text = make().map_err(|error| match error {
         report::Error::Plot { message, .. } => {
             anyhow::anyhow!("the picture has {message}; choose a shorter --window")
         }
         error => error.into(),
     });
-    std::fs::write(file, text.with_context(context)?).with_context(context)
+    let text = text.with_context(|| format!("{option} {}", file.display()))?;
+    output::write(option, Some(file), || Ok(text))
 }
 
 /// The responses of one chain.

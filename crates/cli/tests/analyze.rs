@@ -1,8 +1,11 @@
 //! `keeptime analyze` as a user runs it: published numbers, exit statuses, and what is said of
 //! chains that have no guarantee.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use serde_json::Value;
 
@@ -51,7 +54,10 @@ fn stderr(output: &Output) -> String {
 fn bounds(json: &Value) -> Vec<(Option<f64>, String)> {
     let chain = |number| {
         let chain = &json["chains"][format!("chain{number}")];
-        (chain["R_star"].as_f64(), chain["status"].as_str().unwrap().to_owned())
+        (
+            chain["R_star_ns"].as_f64().map(|ns| ns / 1e3),
+            chain["status"].as_str().unwrap().to_owned(),
+        )
     };
     (1..=6).map(chain).collect()
 }
@@ -90,19 +96,20 @@ fn json_keeps_the_order_of_the_file_and_of_the_keys() {
     let chains = ["chain1", "chain2", "chain6", "be1", "be2"];
     let places = chains.map(|id| output.find(&format!("\"{id}\": {{")).unwrap());
     assert!(places.is_sorted(), "{output}");
-    let keys = ["schedulable", "chains", "status", "R_star", "parts", "executor", "B", "E"];
-    let more = ["H_segments_l2", "H_l2", "H_l3", "H_star", "R"];
+    let keys =
+        ["schedulable", "chains", "status", "R_star_ns", "parts", "executor", "B_ns", "E_ns"];
+    let more = ["H_segments_l2_ns", "H_l2_ns", "H_l3_ns", "H_star_ns", "R_ns"];
     let keys = keys.iter().chain(&more);
     let places: Vec<usize> = keys.map(|key| output.find(&format!("\"{key}\":")).unwrap()).collect();
     assert!(places.is_sorted(), "{output}");
-    assert!(output.contains("\"R_star\": 49814,"), "whole numbers stay whole: {output}");
     let json: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&json["schema"], &json["version"]), (&"keeptime.analysis".into(), &1.into()));
     let part = &json["chains"]["chain1"]["parts"][0];
     assert_eq!(part["executor"], "e1");
-    assert_eq!((&part["B"], &part["E"]), (&Value::from(0), &Value::from(8_000)));
-    assert_eq!(part["H_segments_l2"], serde_json::json!([20_516, 20_516]));
-    assert_eq!((&part["H_l2"], &part["H_l3"]), (&Value::from(41_032), &Value::from(41_032)));
-    assert_eq!((&part["H_star"], &part["R"]), (&Value::from(41_814), &Value::from(49_814)));
+    assert_eq!((&part["B_ns"], &part["E_ns"]), (&Value::from(0), &Value::from(8_000_000)));
+    assert_eq!(part["H_segments_l2_ns"], serde_json::json!([20_516_000, 20_516_000]));
+    let terms = ["H_l2_ns", "H_l3_ns", "H_star_ns", "R_ns"].map(|key| part[key].as_u64().unwrap());
+    assert_eq!(terms, [41_032_000, 41_032_000, 41_814_000, 49_814_000]);
 }
 
 /// One executor, whose lower chain waits 60 ms for the accelerator: the counterexample to the
@@ -126,7 +133,7 @@ fn published_theorem_is_used_only_with_a_warning() {
     let output = bench.run(&["--variant", "published", "--json"]);
     assert!(stderr(&output).contains("UNSOUND"));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["chains"]["hi"]["R_star"], 2_000);
+    assert_eq!(json["chains"]["hi"]["R_star_ns"], 2_000_000);
     assert!(json["warning"].as_str().unwrap().contains("UNSOUND"));
     for variant in ["sound", "tight"] {
         let output = bench.run(&["--variant", variant]);
@@ -163,7 +170,7 @@ fn bound_that_relies_on_a_late_chain_is_no_guarantee() {
         let status = |id: &str| json["chains"][id]["status"].as_str().unwrap().to_owned();
         assert_eq!(["log", "steer", "brake"].map(status), ["dep", "miss", "ok"], "{variant}");
         let log = &json["chains"]["log"];
-        assert!(log["R_star"].is_number() && log["slack"].is_null(), "{variant}: {log}");
+        assert!(log["R_star_ns"].is_number() && log["slack_ns"].is_null(), "{variant}: {log}");
         assert_eq!(log["reason"]["chain"], "steer", "{variant}: {log}");
         let text = bench.text(&["--variant", variant]);
         let line = text.lines().find(|line| line.starts_with("  log ")).unwrap();
@@ -246,14 +253,141 @@ fn assignment_finds_priorities_and_writes_a_file_that_is_schedulable() {
     assert_eq!(bench.run(&[]).status.code(), Some(1));
     let file = bench.folder.path().join("better.yaml");
     let better = file.to_str().unwrap();
-    let output = bench.run(&["--assign", better]);
+    let output = bench.run(&["--assign", better, "--lower-critical"]);
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(stderr(&output).ends_with(&format!("wrote {better}\n")), "{output:?}");
     assert!(text.contains("chain short  priority"), "{text}");
     assert!(text.contains("Assignment found"), "{text}");
     assert_eq!(keeptime(&[better]).status.code(), Some(0));
-    let again = bench.json(&["--assign", better]);
+    let again = bench.json(&["--assign", better, "--lower-critical"]);
     assert_eq!(again["assignment"]["schedulable"], true, "{again}");
+}
+
+#[test]
+fn critical_chain_is_lowered_only_if_the_command_says_so() {
+    let bench = Bench::new(INVERTED);
+    let file = bench.folder.path().join("better.yaml");
+    let output = bench.run(&["--assign", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = stderr(&output);
+    for part in [
+        "better.yaml is not written",
+        "no guarantee for short",
+        "(long below short)",
+        "--lower-critical",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!file.exists());
+}
+
+/// A best-effort chain above a critical one, with comments everywhere.
+const COMMENTED: &str = "\
+# Ask Kim before you change the cores.
+time_unit: ms
+accelerators: [{id: gpu0, buckets: 2}]   # the only one
+executors:
+  - {id: a, core: 0, priority: 9}
+  - {id: b,   core: 1, priority: 9} # spare
+
+chains:
+  - {id: log, best_effort: true, priority: 7, period: 100, callbacks: [{id: x, executor: b, cpu: 1, segments: [{accel: gpu0, exec: 30}]}]}
+  # The urgent one.
+  - id: brake
+    priority: 4          # was 3
+    period: 30
+    callbacks: [{id: x, executor: a, cpu: 1, segments: [{accel: gpu0, exec: 10}]}]
+# The end.
+";
+
+#[test]
+fn comments_of_an_assigned_file_stay_byte_for_byte() {
+    let bench = Bench::new(COMMENTED);
+    assert_eq!(bench.run(&[]).status.code(), Some(1));
+    let file = bench.folder.path().join("better.yaml");
+    let output = bench.run(&["--assign", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let expected = COMMENTED
+        .replace("priority: 7,", "priority: 4,")
+        .replace("priority: 4          #", "priority: 7          #");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for change in ["chain log priority 7 -> 4", "chain brake priority 4 -> 7"] {
+        assert!(words.contains(change), "{change}: {text}");
+    }
+    // A file that is good already does not change at all.
+    let again = bench.folder.path().join("again.yaml");
+    let output = keeptime(&[file.to_str().unwrap(), "--assign", again.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(std::fs::read_to_string(&again).unwrap(), expected);
+}
+
+#[test]
+fn search_that_is_interrupted_writes_the_best_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("better.yaml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.arg("analyze").arg(case_study()).args(["--effort", "4000000000", "--assign"]);
+    let mut child =
+        command.arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert!(said.starts_with("keeptime analyze: takes about "), "{said}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("PARTIAL: the search was interrupted after"), "{text}");
+    assert!(matches!(keeptime(&[file.to_str().unwrap()]).status.code(), Some(0 | 1)));
+}
+
+#[test]
+fn interrupted_margins_are_those_until_then() {
+    // More chains than anyone waits for: a margin of them takes seconds.
+    let chain = |i: usize| {
+        let callbacks: Vec<String> = (0..5)
+            .map(|k| {
+                let executor = (i * 7 + k * 3) % 40;
+                format!(
+                    "{{id: c{k}, executor: e{executor}, cpu: 100 us, \
+                     segments: [{{accel: gpu0, exec: 90 us}}]}}"
+                )
+            })
+            .collect();
+        let period = [200, 400, 1000, 2000][i % 4];
+        let callbacks = callbacks.join(", ");
+        format!("- {{id: ch{i}, priority: {i}, period: {period} ms, callbacks: [{callbacks}]}}\n")
+    };
+    let executor = |i: usize| format!("- {{id: e{i}, core: {i}, priority: 50}}\n");
+    let executors: String = (0..40).map(executor).collect();
+    let chains: String = (0..300).map(chain).collect();
+    let bench = Bench::new(&format!(
+        "accelerators: [{{id: gpu0, buckets: 32}}]\nexecutors:\n{executors}chains:\n{chains}"
+    ));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.args(["analyze", &bench.file, "--sensitivity"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains(" of 304, margins"), "{said}");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("PARTIAL: interrupted after") && text.contains("ch299"), "{text}");
+}
+
+#[test]
+fn bare_number_is_refused_with_the_units_it_may_have_been_meant_in() {
+    let bench = Bench::new("chains: [{id: brake, priority: 1, period: 500}]\n");
+    let output = bench.run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = ":1:43: chains[0].period: found \"500\", expected a number with its unit: \
+                    \"500us\" or \"500ms\"";
+    assert!(stderr(&output).contains(expected), "{output:?}");
 }
 
 #[test]
@@ -285,7 +419,7 @@ fn json_of_the_guide_is_what_the_command_prints() {
     let found = Bench::new(&block("docs/system-file.md", "yaml")).json(&["--variant", "sound"]);
     assert_eq!(found["schedulable"], said["schedulable"]);
     let (said, found) = (&said["chains"]["brake"], &found["chains"]["brake"]);
-    assert_eq!((&found["status"], &found["R_star"]), (&said["status"], &said["R_star"]));
+    assert_eq!((&found["status"], &found["R_star_ns"]), (&said["status"], &said["R_star_ns"]));
     for (part, said) in said["parts"].as_array().unwrap().iter().enumerate() {
         for (key, value) in said.as_object().unwrap() {
             assert_eq!(found["parts"][part][key], *value, "{key} of part {part} in {found}");
@@ -311,8 +445,11 @@ chains:
 fn bandwidth_lock_bounds_one_core() {
     let bench = Bench::new(LOCKED);
     let json = bench.json(&["--bandwidth-lock"]);
-    let response = |chain: &str| json["chains"][chain]["R"].as_u64();
-    assert_eq!([response("a"), response("b"), response("c")], [11_000, 25_000, 55_000].map(Some));
+    let response = |chain: &str| json["chains"][chain]["R_ns"].as_u64();
+    assert_eq!(
+        [response("a"), response("b"), response("c")],
+        [11_000_000, 25_000_000, 55_000_000].map(Some)
+    );
     let text = bench.text(&["--bandwidth-lock"]);
     assert!(text.contains("schedulable under the bandwidth lock"), "{text}");
     assert!(text.contains("55.000"), "{text}");
@@ -344,12 +481,9 @@ fn file_without_priorities_gets_some_that_are_schedulable() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(keeptime(&[found.to_str().unwrap()]).status.code(), Some(0));
     let text = std::fs::read_to_string(&found).unwrap();
-    let place = |id: &str| {
-        text.find(&format!("id: {id}\n    priority: "))
-            .map(|at| text[at..].lines().nth(1).unwrap().trim().to_owned())
-    };
-    assert_eq!(place("fast").as_deref(), Some("priority: 2"), "{text}");
-    assert_eq!(place("slow").as_deref(), Some("priority: 1"), "{text}");
+    for place in ["{id: fast, priority: 2, period: 60", "{id: slow, priority: 1, period: 500"] {
+        assert!(text.contains(place), "{place}: {text}");
+    }
 }
 
 #[test]
@@ -359,13 +493,13 @@ fn graph_has_bounds_of_its_paths_and_callbacks() {
     let output = keeptime(&[file, "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let chain = |id: &str| json["paths"][id]["bound_us"].as_f64().unwrap();
+    let chain = |id: &str| json["paths"][id]["bound_ns"].as_f64().unwrap() / 1e3;
     // Chain 1: a timer, the way and the receipt of its message, 2 + 16 ms; nobody is above it, and
     // each of its executors has no callback but its own.
     assert_eq!(chain("chain1"), 18_600.0);
     // Chain 2 begins with the same callback, on whose executor that of chain 1 may come first.
     assert_eq!(chain("chain2"), 18_600.0 + 29_000.0 + 5.0 * 300.0);
-    assert_eq!(json["callbacks"]["c2_3"]["bound_us"], json["paths"]["chain2"]["bound_us"]);
+    assert_eq!(json["callbacks"]["c2_3"]["bound_ns"], json["paths"]["chain2"]["bound_ns"]);
     let text = String::from_utf8(keeptime(&[file]).stdout).unwrap();
     assert!(text.contains("chain1   18.600"), "{text}");
     let refused = keeptime(&[file, "--sensitivity"]);

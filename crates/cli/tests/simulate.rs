@@ -1,8 +1,11 @@
 //! `keeptime simulate` as a user runs it: responses beside bounds, searches that can be repeated,
 //! pictures.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use serde_json::Value;
 
@@ -53,7 +56,7 @@ fn chain_released_just_after_a_blocking_one_is_late() {
     let output = bench.run(&["--jobs", "1"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let late = bench.json(&["--jobs", "1", "--offsets", "hi=2us,lo=1us"]);
-    assert_eq!(late["chains"]["hi"]["worst"], 61_999, "{late}");
+    assert_eq!(late["chains"]["hi"]["worst_ns"], 61_999_000, "{late}");
     assert_eq!(late["chains"]["hi"]["misses"], 1, "{late}");
     assert_eq!(late["fails"], true);
     let output = bench.run(&["--jobs", "1", "--offsets", "hi=2us,lo=1us"]);
@@ -100,10 +103,10 @@ fn responses_stay_within_the_bounds_that_stand_beside_them() {
         let json = bench.json(options);
         for id in ["brake", "steer <fast>", "map, all"] {
             let (found, bound) = (&json["chains"][id], &bounds["chains"][id]);
-            assert_eq!(found["bound"], bound["R_star"], "{options:?} {id}");
+            assert_eq!(found["bound_ns"], bound["R_star_ns"], "{options:?} {id}");
             assert_eq!(found["exceeds_bound"], false, "{options:?} {id}: {found}");
-            assert!(found["worst"].as_f64() <= found["bound"].as_f64(), "{options:?} {id}");
-            assert!(found["median"].as_f64() <= found["worst"].as_f64(), "{options:?} {id}");
+            assert!(found["worst_ns"].as_f64() <= found["bound_ns"].as_f64(), "{options:?} {id}");
+            assert!(found["median_ns"].as_f64() <= found["worst_ns"].as_f64(), "{options:?} {id}");
             assert!(found["jobs"].as_u64().unwrap() > 1, "{options:?} {id}");
         }
     }
@@ -123,7 +126,7 @@ fn schedule_that_a_search_found_is_simulated_again_by_its_command() {
         let output = bench.keeptime(&arguments);
         let again: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {command}: {output:?}"));
-        assert_eq!(again["chains"][id]["worst"], chain["worst"], "{command}");
+        assert_eq!(again["chains"][id]["worst_ns"], chain["worst_ns"], "{command}");
     }
     let text = String::from_utf8(bench.run(&["--adversarial", "--chain", "brake"]).stdout).unwrap();
     assert!(text.contains("  keeptime simulate robot.yaml --chain brake --duration "), "{text}");
@@ -154,7 +157,7 @@ fn search_with_the_same_seed_finds_the_same() {
     let (first, second) = (bench.json(&options), bench.json(&options));
     assert_eq!(first["chains"], second["chains"]);
     // It finds what the published theorem overlooks.
-    assert!(first["chains"]["hi"]["worst"].as_f64() > Some(60_000.0), "{first}");
+    assert!(first["chains"]["hi"]["worst_ns"].as_f64() > Some(60_000_000.0), "{first}");
     assert_eq!(bench.run(&options).status.code(), Some(1));
 }
 
@@ -196,6 +199,8 @@ fn options_that_mean_nothing_are_exit_status_2() {
     let bench = Bench::new(SHARED);
     for (options, message) in [
         (&["--offsets", "mid=3ms"][..], "--offsets: found \"mid=3ms\", expected synchronous or"),
+        (&["--jitter", "mid=first"], "with CHAIN one of the chains: hi, lo"),
+        (&["--duration", "500"], "expected a number with its unit: 500us or 500ms"),
         (
             &["--offsets", "hi=3"],
             "--offsets: found \"3\", expected synchronous or random, or CHAIN",
@@ -223,6 +228,35 @@ fn options_that_mean_nothing_are_exit_status_2() {
         assert_eq!(output.status.code(), Some(2), "{options:?}: {error}");
         assert!(error.contains(message), "{options:?}: {error}");
     }
+}
+
+#[test]
+fn search_that_is_interrupted_shows_the_worst_schedules_so_far() {
+    let bench = Bench::new(ROBOT);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.args(["simulate", "robot.yaml", "--adversarial", "--effort", "1000", "--json"]);
+    command.current_dir(bench.folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("keeptime simulate: takes about "), "{said}");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["marks"][0].as_str().unwrap().starts_with("PARTIAL: interrupted after"));
+    assert!(found["chains"]["brake"]["worst_ns"].as_u64().unwrap() > 0, "{found}");
+}
+
+#[test]
+fn summary_alone_is_printed_beside_a_page() {
+    let bench = Bench::new(ROBOT);
+    let output = bench.run(&["--duration", "1s", "--html", "page.html"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("closest to its bound") && !text.contains("deadline  "), "{text}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "wrote page.html\n");
+    let whole = String::from_utf8(bench.run(&["--duration", "1s"]).stdout).unwrap();
+    assert!(whole.len() > text.len() && whole.contains("deadline  "), "{whole}");
 }
 
 #[test]

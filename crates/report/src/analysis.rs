@@ -20,7 +20,6 @@ mod words;
 
 pub use analysis_advice::advice;
 pub use analysis_json::json;
-pub(crate) use analysis_json::us;
 pub use changes::{changes, method_name};
 pub use explain::explain;
 pub use lock::{lock, lock_json, lock_schedulable};

@@ -268,6 +268,11 @@ pub fn us(ns: f64) -> String {
     format!("{:.1}", (ns / 100.0).round() / 10.0 + 0.0)
 }
 
+/// The mark of a result that a signal has cut short.
+pub(crate) fn partial(marks: &[String]) -> Option<&String> {
+    marks.iter().find(|mark| mark.starts_with("PARTIAL: "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

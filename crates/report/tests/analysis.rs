@@ -297,29 +297,29 @@ fn jitter_of_a_chain_is_part_of_its_bound() {
 }
 
 #[test]
-fn json_has_the_agreed_keys_first_and_times_in_microseconds() {
+fn json_has_the_agreed_keys_first_and_times_in_nanoseconds() {
     let json = json(&robot());
-    let keys: Vec<&String> = json.as_object().unwrap().keys().take(2).collect();
-    assert_eq!(keys, ["schedulable", "chains"]);
+    let keys: Vec<&String> = json.as_object().unwrap().keys().take(5).collect();
+    assert_eq!(keys, ["schema", "version", "partial", "schedulable", "chains"]);
     let chains = json["chains"].as_object().unwrap();
     assert_eq!(chains.keys().collect::<Vec<_>>(), ["brake", "steer", "map", "log"]);
     let brake = chains["brake"].as_object().unwrap();
-    assert_eq!(brake.keys().take(3).collect::<Vec<_>>(), ["status", "R_star", "parts"]);
+    assert_eq!(brake.keys().take(3).collect::<Vec<_>>(), ["status", "R_star_ns", "parts"]);
     let part = brake["parts"][0].as_object().unwrap();
-    let keys = ["executor", "B", "E", "H_segments_l2", "H_l2", "H_l3", "H_star", "R", "terms"];
-    assert_eq!(part.keys().collect::<Vec<_>>(), keys);
-    assert_eq!(brake["R_star"], json!(37_400.1));
-    assert_eq!(part["H_segments_l2"], json!([10_000.5]));
-    assert_eq!((&part["E"], &part["H_l3"]), (&json!(2_000), &json!(null)));
+    let keys = "executor B_ns E_ns H_segments_l2_ns H_l2_ns H_l3_ns H_star_ns R_ns terms";
+    assert_eq!(part.keys().collect::<Vec<_>>(), keys.split(' ').collect::<Vec<_>>());
+    assert_eq!(brake["R_star_ns"], json!(37_400_100));
+    assert_eq!(part["H_segments_l2_ns"], json!([10_000_500]));
+    assert_eq!((&part["E_ns"], &part["H_l3_ns"]), (&json!(2_000_000), &json!(null)));
     assert_eq!(
         part["terms"][0],
-        json!({"kind": "bucket_blocking", "chain": "steer", "time": 20_200})
+        json!({"kind": "bucket_blocking", "chain": "steer", "time_ns": 20_200_000})
     );
     let of = |id: &str, key: &str| json["chains"][id][key].clone();
     assert_eq!(["steer", "map", "log"].map(|id| of(id, "status")), ["miss", "dep", "miss"]);
-    assert_eq!((of("map", "R_star"), of("map", "slack")), (json!(94_500), json!(null)));
+    assert_eq!((of("map", "R_star_ns"), of("map", "slack_ns")), (json!(94_500_000), json!(null)));
     assert_eq!(of("map", "relies_on"), json!(["brake", "steer"]));
-    assert_eq!(of("steer", "reason")["missing"], 16_800);
+    assert_eq!(of("steer", "reason")["missing_ns"], 16_800_000);
     assert_eq!(of("log", "reason")["accelerator"], "gpu0");
     assert_eq!(of("brake", "reason"), json!(null));
 }

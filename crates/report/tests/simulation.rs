@@ -156,15 +156,15 @@ fn overloaded_chain_is_noted_and_fails() {
 }
 
 #[test]
-fn json_has_times_in_microseconds() {
+fn json_has_times_in_nanoseconds() {
     let mut found = simulation([&[5 * MS, 4_000_500], &[], &[20 * MS]]);
     found.chains[2] = None;
     let json = json(&found);
     assert_eq!(json["chains"].as_object().unwrap().len(), 2);
     let brake = &json["chains"]["brake"];
-    assert_eq!((&brake["worst"], &brake["median"]), (&json!(5_000), &json!(4_000.5)));
+    assert_eq!((&brake["worst_ns"], &brake["median_ns"]), (&json!(5_000_000), &json!(4_000_500)));
     assert_eq!((&brake["jobs"], &brake["bound_status"]), (&json!(2), &json!("ok")));
-    assert_eq!(json["chains"]["steer"]["worst"], json!(null));
+    assert_eq!(json["chains"]["steer"]["worst_ns"], json!(null));
 }
 
 #[test]

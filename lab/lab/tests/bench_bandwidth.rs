@@ -134,15 +134,15 @@ fn protected_times_become_response_times() {
     let bounds = json(&keeptime(&["analyze", path, "--bandwidth-lock", "--json"]));
     let [(short, urgent), (long, other)] = times.try_into().unwrap();
     let is = |chain: &str, key: &str, expected: f64| {
-        let found = bounds["chains"][chain][key].as_f64().unwrap();
+        let found = bounds["chains"][chain][key].as_f64().unwrap() / 1e3;
         assert!((found - expected).abs() < 0.01, "{chain} {key}: {expected} in {bounds}");
     };
     // The shorter one is the more urgent: it waits for the longer one, and then runs.
-    is(&urgent, "E", short);
-    is(&urgent, "B", long);
-    is(&urgent, "R", short + long);
-    is(&other, "E", long);
-    is(&other, "B", 0.0);
+    is(&urgent, "E_ns", short);
+    is(&urgent, "B_ns", long);
+    is(&urgent, "R_ns", short + long);
+    is(&other, "E_ns", long);
+    is(&other, "B_ns", 0.0);
     assert_eq!(bounds["schedulable"], true);
 
     // The same times in a file of one's own.

@@ -244,7 +244,7 @@ fn bounds_grow_with_the_margin_of_declared_times_and_the_result_says_so() {
             .output()
             .unwrap();
         let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-        said["paths"]["chain1"]["bound_ns"].as_f64().unwrap()
+        said["paths"]["chain1"]["bound_ns"].as_f64().unwrap() / 1e3
     };
     // 2 and 16 ms of work, and two times 0.3 ms for the message between them.
     assert_eq!((analyze(&[]), analyze(&["--margin", "1.5"])), (18_600.0, 27_600.0));

@@ -9,6 +9,7 @@
 //! - A key whose value is empty, `~` or `null` is absent. Keys that the type has not are refused.
 //! - What a type says that it expected, with [`serde::de::Error::custom`], is the end of the
 //!   sentence "found ..., expected ...".
+//! - [`Edits`] change single values in a text, whose comments stay.
 //! - [`to_yaml`] writes any type that implements [`Serialize`](serde::Serialize).
 //!
 //! ```
@@ -27,12 +28,14 @@
 #![forbid(unsafe_code)]
 
 mod bounded;
+mod edit;
 mod error;
 mod tree;
 mod value;
 mod write;
 
 pub use bounded::{bytes, text};
+pub use edit::{Edits, name};
 pub use error::Error;
 pub use tree::{Step, Tree, path_text, shorten};
 pub use value::{checked, checked_list, checked_texts};

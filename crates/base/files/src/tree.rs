@@ -29,13 +29,13 @@ pub struct Tree {
 /// Line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
-    line: usize,
-    column: usize,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    mark: Mark,
+    pub(crate) mark: Mark,
     pub(crate) value: Value,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Value {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    key_mark: Mark,
+    pub(crate) key_mark: Mark,
     pub(crate) node: Node,
 }
 

@@ -129,7 +129,7 @@ fn flow(value: &Value) -> String {
 }
 
 /// A text as a scalar: plain where every YAML reader takes it for text, otherwise in quotes.
-fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     if is_plain(text) || is_quantity(text) { text.to_owned() } else { quoted(text) }
 }
 
@@ -152,7 +152,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Returns the text in double quotes, with all invisible characters escaped.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

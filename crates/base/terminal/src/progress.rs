@@ -87,6 +87,12 @@ impl Progress {
         Progress { shared, ticker }
     }
 
+    /// The same of a command that began earlier, which its estimates count from.
+    pub fn since(self, began: Instant) -> Progress {
+        self.shared.state().began = began;
+        self
+    }
+
     /// Shows that a stage begins, which is named.
     pub fn stage(&self, name: &str) {
         let mut state = self.shared.state();

@@ -19,7 +19,10 @@ pub(super) fn parse<T: Clone>(
     if let Some(value) = read(text) {
         return Ok(vec![value; system.chains.len()]);
     }
-    let wrong = |found: &str| format!("{option}: found {found:?}, expected {expected}");
+    let wrong = |found: &str| {
+        let chains = crate::analyze::known_chains(system);
+        format!("{option}: found {found:?}, expected {expected}, with CHAIN {chains}")
+    };
     let mut values: Vec<Option<T>> = vec![None; system.chains.len()];
     let mut rest = text;
     loop {

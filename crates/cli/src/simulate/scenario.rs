@@ -65,7 +65,7 @@ fn expected<T>(words: &[(&str, T)]) -> String {
 }
 
 fn time_ns(text: &str) -> Option<u64> {
-    let ns = humantime::parse_duration(text).ok()?.as_nanos();
+    let ns = terminal::time(text).ok()?.as_nanos();
     u64::try_from(ns).ok().filter(|ns| *ns <= analysis::MAX_TIME_NS)
 }
 

@@ -6,6 +6,9 @@
 //! then a local search over orders and cuts. Segments of interchangeable devices are placed first,
 //! worst fit with decreasing utilisation (PAAM, section IV-E3).
 //!
+//! Chains and executors may be [`Held`]: no search lowers one of them below another one that it was
+//! above. Priorities are the numbers that the system has, given out in the new order.
+//!
 //! Audsley's assignment is exact where the test of a chain depends only on which chains are above
 //! it and which below: [`Variant::Sound`], one chain for each executor, all suspending. Elsewhere
 //! it is a heuristic; whatever is found is checked by the full analysis in the end.
@@ -19,8 +22,6 @@ use fastrand::Rng;
 pub struct AssignOptions {
     /// The analysis that must accept the result.
     pub variant: Variant,
-    /// Keep the order of the chains' priorities: only buckets and devices are searched.
-    pub keep_order: bool,
     /// Analyses that the local search may spend.
     pub effort: u32,
     /// Seed of its random choices.
@@ -29,8 +30,17 @@ pub struct AssignOptions {
 
 impl Default for AssignOptions {
     fn default() -> AssignOptions {
-        AssignOptions { variant: Variant::Tight, keep_order: false, effort: 4000, seed: 1 }
+        AssignOptions { variant: Variant::Tight, effort: 4000, seed: 1 }
     }
+}
+
+/// Chains and executors that keep their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Chains (indices): none of them comes below another one that it is above now.
+    pub chains: Vec<usize>,
+    /// Executors (indices) that keep their process priorities.
+    pub executors: Vec<usize>,
 }
 
 /// Result of a search.
@@ -59,7 +69,7 @@ pub enum Method {
     LocalSearch,
 }
 
-/// Process priorities are given out from here down: the server's threads are above.
+/// New process priorities are given out from here down: the server's threads are above.
 const HIGHEST_PROCESS_PRIORITY: u32 = 90;
 
 /// Searches for an assignment of priorities, buckets and devices. Cores and executors stay.
@@ -67,7 +77,8 @@ const HIGHEST_PROCESS_PRIORITY: u32 = 90;
 /// `units` are groups of accelerators (indices) that may do each other's work; segments are
 /// spread over a group, whichever of it they name. Best-effort chains come after all others. A
 /// deadline that cannot be met with any order is not proof that none exists: the search is not
-/// exhaustive.
+/// exhaustive. `watch` is told how many systems of at most how many were analysed; if it returns
+/// false, the best of these is the result.
 ///
 /// # Errors
 /// [`Error`] when the model contradicts itself other than in what is assigned here, and where
@@ -75,12 +86,24 @@ const HIGHEST_PROCESS_PRIORITY: u32 = 90;
 pub fn assign(
     system: &System,
     units: &[Vec<usize>],
+    held: &Held,
     options: &AssignOptions,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Assignment, Error> {
     let mut placed = system.clone();
     worst_fit_decreasing(&mut placed, units);
-    let mut search =
-        Search { system: placed, options, analyzer: Analyzer::new(), analyses: 0, best: None };
+    let mut kept = held.chains.clone();
+    kept.sort_by_key(|&chain| std::cmp::Reverse(system.chains[chain].priority));
+    let mut search = Search {
+        system: placed,
+        held: Held { chains: kept, executors: held.executors.clone() },
+        options,
+        watch,
+        analyzer: Analyzer::new(),
+        analyses: 0,
+        is_over: false,
+        best: None,
+    };
     search.run()?;
     let analyses = search.analyses;
     // Something was tried.
@@ -92,7 +115,7 @@ pub fn assign(
             analyses,
         });
     };
-    let system = apply(&search.system, &candidate)?;
+    let system = apply(&search.system, &search.held, &candidate)?;
     Ok(Assignment { system, schedulable: ok == of, method, analyses })
 }
 
@@ -125,6 +148,8 @@ pub fn worst_fit_decreasing(system: &mut System, units: &[Vec<usize>]) {
 /// Division of the chains of an accelerator into buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
+    /// Those that the chains have.
+    Kept,
     /// The same number in each bucket, by rank.
     Even,
     /// One for each of the highest chains, all others in the lowest.
@@ -151,9 +176,14 @@ struct Tried {
 
 struct Search<'s> {
     system: System,
+    /// Its chains with the highest priority first.
+    held: Held,
     options: &'s AssignOptions,
+    watch: &'s mut dyn FnMut(u64, u64) -> bool,
     analyzer: Analyzer,
     analyses: u32,
+    /// True when the rest is not wanted.
+    is_over: bool,
     best: Option<Tried>,
 }
 
@@ -161,9 +191,13 @@ impl Search<'_> {
     fn run(&mut self) -> Result<(), Error> {
         let given = by_key(&self.system, |chain| std::cmp::Reverse(chain.priority));
         let deadlines = by_key(&self.system, |chain| (chain.deadline_ns, chain.period_ns));
-        let orders = match self.options.keep_order {
-            true => vec![(given, Method::Given)],
-            false => vec![(deadlines.clone(), Method::DeadlineMonotonic), (given, Method::Given)],
+        let deadlines = self.keep(deadlines);
+        if self.attempt(self.kept(&given), Method::Given)? {
+            return Ok(());
+        }
+        let orders = match self.is_free() {
+            true => vec![(deadlines.clone(), Method::DeadlineMonotonic), (given, Method::Given)],
+            false => vec![(given, Method::Given)],
         };
         for (order, method) in orders {
             for cut in self.cuts() {
@@ -172,7 +206,7 @@ impl Search<'_> {
                 }
             }
         }
-        if !self.options.keep_order {
+        if self.is_free() {
             for cut in [Cut::Even, Cut::Top, Cut::Two(0)] {
                 if let Some(order) = self.audsley(&deadlines, cut)? {
                     if self.attempt(self.alike(order, cut), Method::Audsley)? {
@@ -182,6 +216,35 @@ impl Search<'_> {
             }
         }
         self.climb()
+    }
+
+    /// The given order with the given buckets, or even ones where best-effort chains move below
+    /// others.
+    fn kept(&self, given: &[usize]) -> Candidate {
+        let is_same = *given == self.system.chains_by_priority();
+        self.alike(given.to_vec(), if is_same { Cut::Kept } else { Cut::Even })
+    }
+
+    /// The chains that are not best effort: those whose order counts.
+    fn real_time(&self) -> usize {
+        self.system.chains.iter().filter(|chain| !chain.best_effort).count()
+    }
+
+    /// Returns true if there is more than one order.
+    fn is_free(&self) -> bool {
+        self.real_time() > self.held.chains.len().max(1)
+    }
+
+    /// The order with the held chains, on the places that they have in it, in the order that they
+    /// keep.
+    fn keep(&self, mut order: Vec<usize>) -> Vec<usize> {
+        let mut kept = self.held.chains.iter();
+        for chain in &mut order {
+            if self.held.chains.contains(chain) {
+                *chain = *kept.next().expect("as many as in the order");
+            }
+        }
+        order
     }
 
     fn cuts(&self) -> Vec<Cut> {
@@ -196,6 +259,9 @@ impl Search<'_> {
 
     /// Analyses a candidate and keeps the best; whether it is schedulable.
     fn attempt(&mut self, candidate: Candidate, method: Method) -> Result<bool, Error> {
+        if self.is_over {
+            return Ok(true);
+        }
         let statuses = self.analyse(&candidate)?;
         let counts = |chain: &usize| !self.system.chains[*chain].best_effort;
         let of = (0..self.system.chains.len()).filter(counts).count();
@@ -209,13 +275,25 @@ impl Search<'_> {
     }
 
     fn analyse(&mut self, candidate: &Candidate) -> Result<Vec<Status>, Error> {
-        self.analyzer.load(&apply(&self.system, candidate)?)?;
+        self.analyzer.load(&apply(&self.system, &self.held, candidate)?)?;
         self.analyses += 1;
+        let most = self.most();
+        self.is_over |= !(self.watch)(self.analyses.into(), most);
         let verdict = self.analyzer.run(self.options.variant);
         Ok(verdict.chains.iter().map(|&(status, _)| status).collect())
     }
 
-    /// Fills the levels from the lowest: any chain that meets its deadline there may stay there.
+    /// The largest number of analyses.
+    fn most(&self) -> u64 {
+        let cuts = self.cuts().len() as u64;
+        let levels = self.real_time() as u64;
+        let audsley = 3 * (levels * (levels + 1) / 2 + 1);
+        let orders = if self.is_free() { 2 * cuts + audsley } else { cuts };
+        1 + orders + u64::from(self.options.effort)
+    }
+
+    /// Fills the levels from the lowest: any chain that meets its deadline there may stay there. Of
+    /// the held chains, that is the lowest one that has no level yet.
     fn audsley(&mut self, start: &[usize], cut: Cut) -> Result<Option<Vec<usize>>, Error> {
         let mut order = start.to_vec();
         // Best-effort chains are at the end already, in any order.
@@ -224,6 +302,9 @@ impl Search<'_> {
         for level in (0..levels).rev() {
             let mut found = false;
             for from in (0..=level).rev() {
+                if self.is_over || !self.may_be_next(order[from], &order[..=level]) {
+                    continue;
+                }
                 let chain = order.remove(from);
                 order.insert(level, chain);
                 let statuses = self.analyse(&self.alike(order.clone(), cut))?;
@@ -242,6 +323,12 @@ impl Search<'_> {
         Ok(Some(order))
     }
 
+    /// Returns true if no other held chain among `open` has to be below this chain.
+    fn may_be_next(&self, chain: usize, open: &[usize]) -> bool {
+        let lowest = self.held.chains.iter().rev().find(|held| open.contains(held));
+        !self.held.chains.contains(&chain) || lowest == Some(&chain)
+    }
+
     /// Changes the best candidate a little, again and again, and keeps what is not worse.
     fn climb(&mut self) -> Result<(), Error> {
         let mut rng = Rng::with_seed(self.options.seed);
@@ -249,15 +336,22 @@ impl Search<'_> {
         let (mut current, mut ok) = (best.candidate.clone(), best.ok);
         let cuts = self.cuts();
         for _ in 0..self.options.effort {
+            if self.is_over {
+                break;
+            }
             let mut next = current.clone();
             let chains = next.order.len();
             let real_time = next.order.iter().position(|&c| self.system.chains[c].best_effort);
             let real_time = real_time.unwrap_or(chains);
-            if !self.options.keep_order && real_time > 1 && rng.u8(..4) > 0 {
+            if self.is_free() && rng.u8(..4) > 0 {
                 let from = rng.usize(..real_time);
                 let to = rng.usize(..real_time);
                 let chain = next.order.remove(from);
                 next.order.insert(to, chain);
+                next.order = self.keep(next.order);
+                // The given buckets are those of the given order.
+                let kept = next.cuts.iter_mut().filter(|cut| **cut == Cut::Kept);
+                kept.for_each(|cut| *cut = Cut::Even);
             } else if !next.cuts.is_empty() {
                 let accelerator = rng.usize(..next.cuts.len());
                 next.cuts[accelerator] = cuts[rng.usize(..cuts.len())];
@@ -293,16 +387,19 @@ fn by_key<K: Ord>(system: &System, key: impl Fn(&crate::Chain) -> K) -> Vec<usiz
 }
 
 /// The system with the priorities and buckets of a candidate.
-fn apply(system: &System, candidate: &Candidate) -> Result<System, Error> {
+fn apply(system: &System, held: &Held, candidate: &Candidate) -> Result<System, Error> {
+    let mut numbers: Vec<u32> = system.chains.iter().map(|chain| chain.priority).collect();
+    numbers.sort_unstable_by_key(|&number| std::cmp::Reverse(number));
     let mut system = system.clone();
-    let chains = candidate.order.len();
-    for (rank, &chain) in candidate.order.iter().enumerate() {
-        system.chains[chain].priority = (chains - rank) as u32;
+    for (&chain, &priority) in candidate.order.iter().zip(&numbers) {
+        system.chains[chain].priority = priority;
     }
-    for (accelerator, &cut) in candidate.cuts.iter().enumerate() {
+    for (accelerator, &cut) in
+        candidate.cuts.iter().enumerate().filter(|(_, cut)| **cut != Cut::Kept)
+    {
         cut_buckets(&mut system, accelerator, &candidate.order, cut);
     }
-    order_executors(&mut system)?;
+    order_executors(&mut system, held)?;
     Ok(system)
 }
 
@@ -317,6 +414,7 @@ fn cut_buckets(system: &mut System, accelerator: usize, order: &[usize], cut: Cu
     let buckets = (device.buckets - lowest) as usize;
     for (rank, &chain) in users.iter().enumerate() {
         let bucket = match cut {
+            Cut::Kept => return,
             _ if rank >= bound => None,
             Cut::Even => Some(buckets - 1 - rank * buckets / bound),
             Cut::Top => Some((buckets - 1).saturating_sub(rank)),
@@ -328,8 +426,9 @@ fn cut_buckets(system: &mut System, accelerator: usize, order: &[usize], cut: Cu
     }
 }
 
-/// Executors are ordered by their most critical chain.
-fn order_executors(system: &mut System) -> Result<(), Error> {
+/// The executors of each core are ordered by their most critical chain, except those that are held.
+/// They share the numbers that they have, as far as these suffice.
+fn order_executors(system: &mut System, held: &Held) -> Result<(), Error> {
     let mut top = vec![0; system.executors.len()];
     for chain in &system.chains {
         for callback in &chain.callbacks {
@@ -337,20 +436,36 @@ fn order_executors(system: &mut System) -> Result<(), Error> {
             *rank = (*rank).max(chain.priority);
         }
     }
-    let mut order: Vec<usize> = (0..system.executors.len()).collect();
-    order.sort_by_key(|&executor| std::cmp::Reverse(top[executor]));
-    let wide = order.len() as u32 > HIGHEST_PROCESS_PRIORITY;
-    let mut ranks = std::collections::HashMap::new();
-    for (rank, &executor) in order.iter().enumerate() {
-        let core = system.executors[executor].core;
-        // Unique in the whole system where the priorities suffice, otherwise on the core.
-        let on_core: &mut u32 = ranks.entry(core).or_insert(0);
-        let rank = if wide { *on_core } else { rank as u32 };
-        *on_core += 1;
-        if rank >= HIGHEST_PROCESS_PRIORITY {
-            return Err(Error::Executors { core, priority: 1 });
-        }
-        system.executors[executor].priority = HIGHEST_PROCESS_PRIORITY - rank;
+    let mut cores: Vec<u32> = system.executors.iter().map(|executor| executor.core).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    cores.into_iter().try_for_each(|core| order_core(system, held, &top, core))
+}
+
+fn order_core(system: &mut System, held: &Held, top: &[u32], core: u32) -> Result<(), Error> {
+    let on_core = (0..system.executors.len()).filter(|&e| system.executors[e].core == core);
+    let (fixed, mut free): (Vec<usize>, Vec<usize>) =
+        on_core.partition(|executor| held.executors.contains(executor));
+    free.sort_by_key(|&executor| std::cmp::Reverse(top[executor]));
+    let fixed: Vec<(u32, u32)> = fixed
+        .iter()
+        .map(|&executor| (top[executor], system.executors[executor].priority))
+        .collect();
+    let mut numbers: Vec<u32> = free.iter().map(|&e| system.executors[e].priority).collect();
+    numbers.sort_unstable_by_key(|&number| std::cmp::Reverse(number));
+    numbers.extend((1..=HIGHEST_PROCESS_PRIORITY).rev());
+    let mut below = u32::MAX;
+    for executor in free {
+        let above = fixed.iter().filter(|(of, number)| *of > top[executor] && *number > 0);
+        let below_held = above.map(|&(_, number)| number).min().unwrap_or(u32::MAX);
+        let fits = |number: &u32| {
+            let is_taken = fixed.iter().any(|(_, taken)| taken == number);
+            (1..below.min(below_held)).contains(number) && !is_taken
+        };
+        let number = numbers.iter().copied().find(fits);
+        let number = number.ok_or(Error::Executors { core, priority: 1 })?;
+        system.executors[executor].priority = number;
+        below = number;
     }
     Ok(())
 }

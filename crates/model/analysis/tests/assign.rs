@@ -2,11 +2,20 @@
 
 mod support;
 
-use analysis::assign::{AssignOptions, Method, assign, worst_fit_decreasing};
+use analysis::assign::{AssignOptions, Assignment, Held, Method, worst_fit_decreasing};
 use analysis::generate::{Fig14, stream};
 use analysis::sensitivity::{Scale, scaled, sensitivity};
 use analysis::{Accelerator, Executor, System, Variant, analyze};
 use support::{MS, US, callback, case_study_1, chain};
+
+/// A search in which every chain may move.
+fn assign(system: &System, options: &AssignOptions) -> Assignment {
+    assign_held(system, &Held::default(), options)
+}
+
+fn assign_held(system: &System, held: &Held, options: &AssignOptions) -> Assignment {
+    analysis::assign::assign(system, &[], held, options, &mut |_, _| true).unwrap()
+}
 
 #[test]
 fn figure_14a_gains_more_from_priorities_than_from_any_bound() {
@@ -15,7 +24,7 @@ fn figure_14a_gains_more_from_priorities_than_from_any_bound() {
     for set in 0..100 {
         let system = Fig14::a(8, 10).draw(&mut stream(1, 810, set));
         printed += u32::from(analyze(&system, Variant::Sound).unwrap().schedulable);
-        let found = assign(&system, &[], &options).unwrap();
+        let found = assign(&system, &options);
         assert_eq!(
             found.schedulable,
             analyze(&found.system, Variant::Sound).unwrap().schedulable,
@@ -49,7 +58,7 @@ fn audsley_case() -> System {
 #[test]
 fn audsley_finds_an_order_that_deadlines_do_not_give() {
     let options = AssignOptions { effort: 0, ..AssignOptions::default() };
-    let found = assign(&audsley_case(), &[], &options).unwrap();
+    let found = assign(&audsley_case(), &options);
     assert!(found.schedulable, "{found:?}");
     assert!(analyze(&found.system, Variant::Tight).unwrap().schedulable);
     assert_eq!(found.method, Method::Audsley);
@@ -62,7 +71,7 @@ fn local_search_goes_on_where_audsley_stops() {
     let none = AssignOptions { effort: 0, ..AssignOptions::default() };
     let some = AssignOptions { effort: 300, ..none };
     let ok = |options: &AssignOptions| {
-        let found = assign(&system, &[], options).unwrap();
+        let found = assign(&system, options);
         let analysis = analyze(&found.system, Variant::Tight).unwrap();
         let ok = |c: &&analysis::ChainBound| c.status == analysis::Status::Ok;
         (analysis.chains[..6].iter().filter(ok).count(), found.method)
@@ -73,10 +82,11 @@ fn local_search_goes_on_where_audsley_stops() {
 }
 
 #[test]
-fn order_of_criticality_is_kept_when_asked() {
+fn order_of_held_chains_is_kept() {
     let system = case_study_1(129 * US, 391 * US);
-    let options = AssignOptions { keep_order: true, effort: 200, ..AssignOptions::default() };
-    let found = assign(&system, &[], &options).unwrap();
+    let options = AssignOptions { effort: 200, ..AssignOptions::default() };
+    let held = Held { chains: (0..6).collect(), executors: Vec::new() };
+    let found = assign_held(&system, &held, &options);
     assert_eq!(found.system.chains_by_priority(), system.chains_by_priority());
     let ok = |system: &System| {
         let analysis = analyze(system, Variant::Tight).unwrap();
@@ -112,7 +122,7 @@ fn assigned_system_uses_no_bucket_that_has_no_bound() {
     for chain in &mut system.chains[2..6] {
         chain.best_effort = true;
     }
-    let found = assign(&system, &[], &AssignOptions::default()).unwrap();
+    let found = assign(&system, &AssignOptions::default());
     assert!(found.schedulable);
     assert!(found.system.chains[..2].iter().all(|chain| chain.buckets[0] > 0));
     assert!(found.system.chains[2..].iter().all(|chain| chain.buckets[0] == 0));
@@ -146,8 +156,43 @@ fn system_that_is_late_without_any_work_has_no_margin() {
 }
 
 #[test]
-fn deadline_monotonic_is_tried_first() {
+fn deadline_monotonic_is_tried_after_what_is_given() {
     let system = Fig14::a(4, 10).draw(&mut stream(1, 1, 1));
-    let found = assign(&system, &[], &AssignOptions::default()).unwrap();
-    assert_eq!((found.method, found.analyses), (Method::DeadlineMonotonic, 1));
+    let found = assign(&system, &AssignOptions::default());
+    assert_eq!((found.method, found.analyses), (Method::DeadlineMonotonic, 2));
+    let again = assign(&found.system, &AssignOptions::default());
+    assert_eq!((again.method, again.analyses), (Method::Given, 1));
+    assert_eq!(again.system, found.system);
+}
+
+#[test]
+fn free_chain_finds_its_place_among_held_ones() {
+    let system = audsley_case();
+    let options = AssignOptions { effort: 300, ..AssignOptions::default() };
+    // The order that is needed is 2, 0, 1; the case has 2, 1, 0.
+    for (held, schedulable) in [(vec![0, 1, 2], false), (vec![1, 2], true), (vec![0, 1], false)] {
+        let held = Held { chains: held, executors: Vec::new() };
+        let found = assign_held(&system, &held, &options);
+        assert_eq!(found.schedulable, schedulable, "{held:?}");
+        let of = |system: &System| -> Vec<usize> {
+            let order = system.chains_by_priority();
+            order.into_iter().filter(|chain| held.chains.contains(chain)).collect()
+        };
+        assert_eq!(of(&found.system), of(&system), "{held:?}");
+    }
+}
+
+#[test]
+fn search_that_is_stopped_gives_the_best_so_far() {
+    let system = case_study_1(0, 0);
+    let mut told = 0;
+    let mut watch = |done, most| {
+        assert!(done <= most);
+        told = done;
+        done < 7
+    };
+    let options = AssignOptions::default();
+    let found =
+        analysis::assign::assign(&system, &[], &Held::default(), &options, &mut watch).unwrap();
+    assert_eq!((found.analyses, told, found.schedulable), (7, 7, false));
 }

@@ -366,7 +366,7 @@ fn waiting_callback_blocks_its_executor_for_longer_than_the_printed_theorem_says
     let scenario = released(&system, &[2 * US, US], 100 * MS);
     assert_eq!(worst_ns(&system, &scenario)[0], 61_999 * US);
     let options = SearchOptions { starts: 20, steps: 200, ..SearchOptions::default() };
-    let found = &search(&system, &options).unwrap()[0];
+    let found = &search(&system, &options, &mut |_, _| true).unwrap()[0];
     // The request may also begin at the same instant, and `lo` may be chosen just before.
     assert_eq!(found.response_ns, Some(62 * MS));
 }
@@ -411,7 +411,7 @@ fn case_study_1() -> System {
 #[test]
 fn search_finds_the_responses_of_case_study_1() {
     let system = case_study_1();
-    let found = search(&system, &SearchOptions::default()).unwrap();
+    let found = search(&system, &SearchOptions::default(), &mut |_, _| true).unwrap();
     let bounds = analyze(&system, Variant::Tight).unwrap();
     let known_us = [48_900, 69_800, 119_400, 187_800, 215_600, 361_600];
     for (chain, known_us) in known_us.into_iter().enumerate() {
@@ -532,13 +532,13 @@ fn found_scenario_has_the_response_that_was_found() {
     let options = SearchOptions { starts: 20, steps: 40, ..SearchOptions::default() };
     for _ in 0..20 {
         let system = random_system(&mut rng);
-        let found = search(&system, &options).unwrap();
+        let found = search(&system, &options, &mut |_, _| true).unwrap();
         for (chain, worst) in found.iter().enumerate() {
             let outcome = trace(&system, &worst.scenario).outcome.chains[chain];
             assert_eq!(outcome.worst_ns, worst.response_ns);
             assert_eq!(outcome.worst_job, worst.job);
         }
-        assert_eq!(search(&system, &options).unwrap(), found);
+        assert_eq!(search(&system, &options, &mut |_, _| true).unwrap(), found);
     }
 }
 

@@ -45,7 +45,7 @@ fn fill(
 
 #[cfg(test)]
 mod tests {
-    use crate::System;
+    use crate::{System, SystemText};
 
     const DRAFT: &str = "
 accelerators: [{id: gpu0, buckets: 2}]
@@ -59,7 +59,7 @@ chains:
     #[test]
     fn missing_priorities_are_filled_in_the_order_of_the_file() {
         assert!(System::parse(DRAFT, "draft.yaml").is_err());
-        let system = System::parse_draft(DRAFT, "draft.yaml").unwrap();
+        let system = SystemText::parse(DRAFT.to_owned(), "draft.yaml").unwrap().system;
         let chains: Vec<u32> = system.chains.iter().map(|chain| chain.priority).collect();
         let executors: Vec<u32> = system.executors.iter().map(|e| e.priority).collect();
         assert_eq!(chains, [3, 4, 2], "4 is taken");
@@ -69,12 +69,12 @@ chains:
     #[test]
     fn mistakes_of_a_draft_are_refused_as_always() {
         let wrong = DRAFT.replace("priority: 4", "priority: high");
-        let error = System::parse_draft(&wrong, "draft.yaml").unwrap_err().to_string();
+        let error = SystemText::parse(wrong, "draft.yaml").unwrap_err().to_string();
         assert!(
             error.starts_with("draft.yaml:6:") && error.contains("chains[1].priority"),
             "{error}"
         );
-        assert!(System::parse_draft("chains: 3", "draft.yaml").is_err());
-        assert!(System::parse_draft("chains: [3]", "draft.yaml").is_err());
+        assert!(SystemText::parse("chains: 3".to_owned(), "draft.yaml").is_err());
+        assert!(SystemText::parse("chains: [3]".to_owned(), "draft.yaml").is_err());
     }
 }

@@ -9,7 +9,8 @@
 //! `-> check` (meaning). Each
 //! key is described once, at the field that it fills. [`Chain::parts`] cuts a chain at its executors, and [`System::bucket_map`] says
 //! which bucket of an accelerator each chain uses. [`System::model`] is what the analysis sees, and
-//! [`System::to_yaml`] writes a file that says the same.
+//! [`System::to_yaml`] writes a file that says the same, [`SystemText::assigned`] changes the priorities
+//! in a text.
 //!
 //! ```
 //! let text = r#"
@@ -44,6 +45,7 @@ mod quantity;
 mod read;
 mod ros;
 mod server;
+mod text;
 mod write;
 
 pub use bucket::{rank_even_buckets, spread_buckets};
@@ -55,6 +57,7 @@ pub use ros::{Distribution, Middleware, Ros, RosLimits};
 pub use server::{
     AccessRule, Admission, ArbitrationPolicy, Bound, Declare, Limits, Overrun, Server, Who,
 };
+pub use text::SystemText;
 
 use field::{AnyTime, TimeAbove0, name, number};
 use files::is_default;

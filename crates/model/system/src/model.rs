@@ -41,33 +41,6 @@ impl System {
     }
 }
 
-impl System {
-    /// Takes over what an assignment changes in the [`System::model`] of this system: the
-    /// priorities of chains and executors, the buckets (all of them the chains' own then), and the
-    /// accelerators of segments. A segment that moves keeps no service, because a service belongs
-    /// to one accelerator.
-    pub fn adopt(&mut self, model: &analysis::System) {
-        for (executor, assigned) in self.executors.iter_mut().zip(&model.executors) {
-            executor.priority = assigned.priority;
-        }
-        self.accelerators.iter_mut().for_each(|accelerator| accelerator.bucket_from.clear());
-        let ids: Vec<String> = self.accelerators.iter().map(|a| a.id.clone()).collect();
-        for (chain, assigned) in self.chains.iter_mut().zip(&model.chains) {
-            chain.priority = assigned.priority;
-            let used = (0..ids.len()).filter(|&index| assigned.uses(index));
-            chain.bucket = used.map(|i| (ids[i].clone(), assigned.buckets[i])).collect();
-            let segments = chain.callbacks.iter_mut().flat_map(|c| &mut c.segments);
-            for (segment, assigned) in segments.zip(assigned.segments()) {
-                let accel = &ids[assigned.accelerator];
-                if segment.accel != *accel {
-                    segment.accel.clone_from(accel);
-                    segment.service = None;
-                }
-            }
-        }
-    }
-}
-
 fn index<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, usize> {
     names.enumerate().map(|(place, name)| (name, place)).collect()
 }

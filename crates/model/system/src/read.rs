@@ -6,7 +6,7 @@ use files::Tree;
 use std::path::Path;
 
 /// The largest file that is read.
-const MAX_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
 
 impl System {
     /// Reads and checks the system file at `path`.
@@ -18,15 +18,6 @@ impl System {
         Self::from_tree(&Tree::open(path, MAX_BYTES)?, &path.display().to_string(), false)
     }
 
-    /// Reads a file in which chains and executors may lack their priorities; they get any.
-    ///
-    /// # Errors
-    /// Those of [`System::read`].
-    pub fn read_draft(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        Self::from_tree(&Tree::open(path, MAX_BYTES)?, &path.display().to_string(), true)
-    }
-
     /// Parses and checks the text of a system file; errors carry the name of the file.
     ///
     /// # Errors
@@ -35,15 +26,12 @@ impl System {
         Self::from_tree(&Tree::parse(text, name_of_file)?, name_of_file, false)
     }
 
-    /// Parses a file in which chains and executors may lack their priorities; they get any.
-    ///
-    /// # Errors
-    /// Those of [`System::parse`].
-    pub fn parse_draft(text: &str, name_of_file: &str) -> Result<Self, Error> {
-        Self::from_tree(&Tree::parse(text, name_of_file)?, name_of_file, true)
-    }
-
-    fn from_tree(tree: &Tree, name_of_file: &str, is_draft: bool) -> Result<Self, Error> {
+    /// In a draft, chains and executors may lack their priorities; they get any.
+    pub(crate) fn from_tree(
+        tree: &Tree,
+        name_of_file: &str,
+        is_draft: bool,
+    ) -> Result<Self, Error> {
         let unit = tree.key("time_unit")?;
         let mut system: System = with_bare_unit(unit, || tree.read())?;
         system.name = name_of_file.to_owned();

@@ -1,17 +1,20 @@
-//! The bounds for machines: times in microseconds, whole numbers where they are exact.
+//! The bounds for machines: times in nanoseconds.
 
 use super::Bounds;
 use super::words::{status_name, variant_name};
 use analysis::{PartBound, Refusal, Term, TermKind};
 use serde_json::{Map, Value, json};
 
-/// `{"schedulable", "chains": {ID: {"status", "R_star", "parts": [..]}}}`, chains in the order of
-/// the file; further keys follow.
+/// `{"schema", "version", "schedulable", "chains": {ID: {"status", "R_star_ns", "parts": [..]}}}`,
+/// chains in the order of the file; further keys follow.
 pub fn json(bounds: &Bounds) -> Value {
     let chains: Map<String, Value> = (0..bounds.system.chains.len())
         .map(|chain| (bounds.names.chains[chain].clone(), of_chain(bounds, chain)))
         .collect();
     json!({
+        "schema": "keeptime.analysis",
+        "version": 1,
+        "partial": crate::number::partial(&bounds.marks),
         "schedulable": bounds.analysis.schedulable,
         "chains": chains,
         "file": bounds.file,
@@ -28,31 +31,29 @@ fn of_chain(bounds: &Bounds, chain: usize) -> Value {
         bound.relies_on.iter().map(|&other| bounds.names.chains[other].as_str()).collect();
     json!({
         "status": status_name(bound.status),
-        "R_star": bound.response_ns.map(us),
+        "R_star_ns": bound.response_ns,
         "parts": parts,
         "priority": model.priority,
-        "period": us(model.period_ns),
-        "deadline": us(model.deadline_ns),
+        "period_ns": model.period_ns,
+        "deadline_ns": model.deadline_ns,
         "best_effort": model.best_effort,
-        "slack": bounds.slack_ns(chain).map(us),
+        "slack_ns": bounds.slack_ns(chain),
         "relies_on": relies_on,
         "reason": bound.refusal.as_ref().map(|refusal| reason(bounds, chain, refusal)),
     })
 }
 
 fn of_part(bounds: &Bounds, part: &PartBound) -> Value {
-    let handling: Vec<Option<Value>> =
-        part.segment_handling_ns.iter().map(|ns| ns.map(us)).collect();
     let terms: Vec<Value> = part.terms.iter().map(|term| of_term(bounds, term)).collect();
     json!({
         "executor": bounds.names.executors[part.executor],
-        "B": part.blocking_ns.map(us),
-        "E": us(part.cpu_ns),
-        "H_segments_l2": handling,
-        "H_l2": part.handling_l2_ns.map(us),
-        "H_l3": part.handling_l3_ns.map(us),
-        "H_star": part.handling_ns.map(us),
-        "R": part.response_ns.map(us),
+        "B_ns": part.blocking_ns,
+        "E_ns": part.cpu_ns,
+        "H_segments_l2_ns": part.segment_handling_ns,
+        "H_l2_ns": part.handling_l2_ns,
+        "H_l3_ns": part.handling_l3_ns,
+        "H_star_ns": part.handling_ns,
+        "R_ns": part.response_ns,
         "terms": terms,
     })
 }
@@ -68,14 +69,14 @@ fn of_term(bounds: &Bounds, term: &Term) -> Value {
         TermKind::ExecutorInterference => "executor_interference",
         TermKind::CoreInterference => "core_interference",
     };
-    json!({ "kind": kind, "chain": bounds.names.chains[term.chain], "time": us(term.ns) })
+    json!({ "kind": kind, "chain": bounds.names.chains[term.chain], "time_ns": term.ns })
 }
 
 fn reason(bounds: &Bounds, chain: usize, refusal: &Refusal) -> Value {
     let words = bounds.refusal_words(chain, refusal);
     match refusal {
         Refusal::Late { part, missing_ns, largest } => json!({
-            "kind": "late", "words": words, "part": part, "missing": us(*missing_ns),
+            "kind": "late", "words": words, "part": part, "missing_ns": missing_ns,
             "largest": largest.as_ref().map(|term| of_term(bounds, term)),
         }),
         Refusal::Overload { accelerator, chain } => json!({
@@ -91,9 +92,4 @@ fn reason(bounds: &Bounds, chain: usize, refusal: &Refusal) -> Value {
             "accelerator": bounds.names.accelerators[*accelerator],
         }),
     }
-}
-
-/// Nanoseconds as microseconds: a whole number where it is one.
-pub(crate) fn us(ns: u64) -> Value {
-    if ns % 1_000 == 0 { json!(ns / 1_000) } else { json!(ns as f64 / 1e3) }
 }

@@ -1,6 +1,5 @@
 //! Response times under the memory-bandwidth lock (BWLOCK++, equation 4).
 
-use super::analysis_json::us;
 use super::{Names, WIDTH};
 use crate::number::Unit;
 use analysis::{LockBound, System};
@@ -50,16 +49,21 @@ pub fn lock(names: &Names, system: &System, bounds: &[LockBound], color: bool) -
     page.finish()
 }
 
-/// The same for machines: times in microseconds.
+/// The same for machines: times in nanoseconds.
 pub fn lock_json(names: &Names, system: &System, bounds: &[LockBound]) -> Value {
     let bound_json = |bound: &LockBound| {
         json!({
-            "E": us(bound.execution_ns),
-            "B": us(bound.blocking_ns),
-            "R": bound.response_ns.map(us),
+            "E_ns": bound.execution_ns,
+            "B_ns": bound.blocking_ns,
+            "R_ns": bound.response_ns,
         })
     };
     let chains = names.chains.iter().zip(bounds).map(|(name, bound)| (&**name, bound_json(bound)));
     let chains = Value::from_iter(chains);
-    json!({ "schedulable": lock_schedulable(system, bounds), "chains": chains })
+    json!({
+        "schema": "keeptime.bandwidth-lock-analysis",
+        "version": 1,
+        "schedulable": lock_schedulable(system, bounds),
+        "chains": chains,
+    })
 }

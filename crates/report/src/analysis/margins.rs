@@ -1,6 +1,5 @@
 //! Factors by which times may grow before the verdict changes, and the chain that fails first.
 
-use super::analysis_json::us;
 use super::words::status_name;
 use super::{Bounds, WIDTH};
 use analysis::sensitivity::{MAX_PERMILLE, Margin, Scale};
@@ -76,7 +75,7 @@ fn of_margin(bounds: &Bounds, margin: &Margin) -> Value {
         json!({
             "chain": bounds.names.chains[*chain],
             "status": status_name(bound.status),
-            "R_star": bound.response_ns.map(us),
+            "R_star_ns": bound.response_ns,
         })
     });
     json!({

@@ -53,21 +53,28 @@ fn ms(us: f64) -> String {
     format!("{:.3}", us.ceil() / 1e3)
 }
 
-/// `paths` and `callbacks`, by name, times in microseconds, null where there is none.
+/// Whole nanoseconds, of which the analysis' microseconds were made.
+fn ns(us: Option<f64>) -> Option<u64> {
+    us.map(|us| (us * 1e3).round() as u64)
+}
+
+/// `paths` and `callbacks`, by name, times in nanoseconds, null where there is none.
 pub fn json(file: &str, bounds: &GraphBounds) -> Value {
-    let path = |path: &PathBound| json!({ "bound_us": path.bound_us, "reason": path.reason });
+    let path = |path: &PathBound| json!({ "bound_ns": ns(path.bound_us), "reason": path.reason });
     let callback = |callback: &CallbackBound| {
         json!({
             "executor": callback.executor,
             "priority": callback.priority,
-            "period_us": callback.period_us,
-            "bound_us": callback.bound_us,
+            "period_ns": ns(Some(callback.period_us)),
+            "bound_ns": ns(callback.bound_us),
             "reason": callback.reason,
         })
     };
     let paths = bounds.paths.iter().map(|one| (&*one.id, path(one)));
     let callbacks = bounds.callbacks.iter().map(|one| (&*one.name, callback(one)));
     json!({
+        "schema": "keeptime.graph-analysis",
+        "version": 1,
         "system": file,
         "bounded": bounds.complete(),
         "paths": Value::from_iter(paths),

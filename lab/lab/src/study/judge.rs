@@ -1,6 +1,6 @@
 //! Judges one set by every method.
 
-use analysis::assign::{AssignOptions, assign};
+use analysis::assign::{AssignOptions, Held, assign};
 use analysis::generate::{deadline_monotonic, stream};
 use analysis::sensitivity::sensitivity;
 use analysis::simulate::{ChainOutcome, Scenario, Simulator};
@@ -111,7 +111,8 @@ fn assigned(given: &System, method: Method) -> Result<Option<System>, Error> {
         (Assignment::DeadlineMonotonic, _) => Ok(Some(deadline_monotonic(given))),
         (Assignment::Search, Test::Bound(variant)) => {
             let options = AssignOptions { variant, effort: 0, ..AssignOptions::default() };
-            Ok(Some(assign(given, &[], &options)?.system))
+            let found = assign(given, &[], &Held::default(), &options, &mut |_, _| true)?;
+            Ok(Some(found.system))
         }
         (Assignment::Given | Assignment::Search, _) => Ok(None),
     }

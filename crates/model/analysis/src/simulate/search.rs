@@ -59,18 +59,32 @@ pub struct Worst {
 /// Searches for the longest response of each chain, in the order of the system. The same options
 /// find the same.
 ///
+/// `watch` is told how many schedules of how many were simulated; if it returns false, the worst ones
+/// are those of the schedules so far.
+///
 /// # Errors
 /// [`Error`] when the system contradicts itself.
-pub fn search(system: &System, options: &SearchOptions) -> Result<Vec<Worst>, Error> {
+pub fn search(
+    system: &System,
+    options: &SearchOptions,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Vec<Worst>, Error> {
     let simulator = Simulator::new(system)?;
     let mut scenario = Scenario::synchronous(system);
     scenario.horizon_ns = horizon_ns(system, options.periods.into());
     scenario.kappa = options.kappa.unwrap_or_default();
     scenario.tie = options.tie.unwrap_or_default();
     let nothing = Worst { response_ns: None, job: 0, scenario: scenario.clone() };
+    let climbs = options.climbs.max(1);
+    let each = u64::from(climbs) * (1 + u64::from(options.steps / climbs));
+    let all = 1 + u64::from(options.starts) + system.chains.len() as u64 * each;
     let mut search = Search {
         system,
         options,
+        watch,
+        done: 0,
+        all,
+        is_over: false,
         simulator,
         rng: Rng::with_seed(options.seed),
         work_ns: work_ns(system),
@@ -78,6 +92,9 @@ pub fn search(system: &System, options: &SearchOptions) -> Result<Vec<Worst>, Er
     };
     search.attempt(&scenario);
     for _ in 0..options.starts {
+        if search.is_over {
+            break;
+        }
         let scenario = search.draw();
         search.attempt(&scenario);
     }
@@ -90,6 +107,12 @@ pub fn search(system: &System, options: &SearchOptions) -> Result<Vec<Worst>, Er
 struct Search<'s> {
     system: &'s System,
     options: &'s SearchOptions,
+    watch: &'s mut dyn FnMut(u64, u64) -> bool,
+    /// Schedules that were simulated, of all that there will be.
+    done: u64,
+    all: u64,
+    /// True when the rest is not wanted.
+    is_over: bool,
     simulator: Simulator,
     rng: Rng,
     /// Durations that occur in the system.
@@ -125,6 +148,8 @@ impl Search<'_> {
 
     /// Simulates a scenario and remembers it for every chain for which it is the worst so far.
     fn attempt(&mut self, scenario: &Scenario) {
+        self.done += 1;
+        self.is_over |= !(self.watch)(self.done, self.all);
         let outcome = self.simulator.run(scenario);
         for (chain, worst) in outcome.chains.iter().zip(&mut self.worst) {
             if chain.worst_ns > worst.response_ns {
@@ -138,11 +163,17 @@ impl Search<'_> {
     fn climb(&mut self, chain: usize) {
         let climbs = self.options.climbs.max(1);
         for climb in 0..climbs {
+            if self.is_over {
+                return;
+            }
             let mut at = if climb == 0 { self.worst[chain].scenario.clone() } else { self.draw() };
             self.attempt(&at);
             let mut height = self.simulator.outcome.chains[chain];
             let mut changed = at.clone();
             for _ in 0..self.options.steps / climbs {
+                if self.is_over {
+                    return;
+                }
                 changed.clone_from(&at);
                 for _ in 0..=self.rng.u8(..3) / 2 {
                     self.change(&mut changed, &height);
