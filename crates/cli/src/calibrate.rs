@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use accel::{Client, Registration, Request};
 use accel_server::{
@@ -27,10 +27,14 @@ use realtime::thread;
 use system::{Admission, ArbitrationPolicy, Limits, Overrun, Service, System};
 
 use memory::Needs;
-use terminal::table::Table;
+use terminal::progress::Progress;
+use terminal::signals::{self, Interrupted};
+use terminal::{output, table::Table};
 
 /// Requests before the first one that counts: a tenth of the samples, within these bounds.
 const WARM_UP: std::ops::RangeInclusive<usize> = 5..=1000;
+/// Requests of each service with `--quick`.
+const QUICK: usize = 100;
 /// Priority of the measuring client, below the server's threads.
 const PRIORITY: u8 = 50;
 
@@ -49,13 +53,16 @@ pub(crate) struct Args {
     /// Requests of each service
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     samples: u32,
+    /// Measure 100 requests of each service
+    #[arg(long, conflicts_with = "samples")]
+    quick: bool,
     /// Factor on the longest measured time, where it is used in place of a declared one
     #[arg(long, default_value_t = 1.0, value_parser = parse_margin)]
     margin: f64,
-    /// Write the calibration here, for keeptime serve --calibration
+    /// Write the calibration to this file, for keeptime serve --calibration
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print the calibration as JSON
+    /// Print JSON instead of text; times are in nanoseconds
     #[arg(long)]
     json: bool,
 }
@@ -79,6 +86,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let file = args.config.display().to_string();
     let services = chosen(args, &system)?;
     let arguments = arguments(args, &system)?;
+    output::check("--out", args.out.as_deref())?;
+    // Before there are threads with real-time priority, of which this is none.
+    signals::catch()?;
+    let samples = args.samples();
+    let progress = Progress::start("keeptime calibrate", planned(&services, samples));
     let folder = tempfile::tempdir().context("a folder for the socket")?;
     let socket = folder.path().join("calibrate.sock");
     let gpu_host = Some(crate::serve::gpu_host()?);
@@ -88,18 +100,50 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut measurement = Measurement { server, socket, overheads: BTreeMap::new() };
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let mut calibration = Calibration::new(date, args.margin);
-    for service in services {
-        tell!("keeptime calibrate: {}, {} requests", service.name, args.samples);
+    let all = services.len() as u64 * samples as u64;
+    for (number, service) in (0..).zip(&services) {
+        progress.tell(format_args!("{}, {samples} requests", service.name));
         let open = arguments.get(service.name.as_str()).copied().unwrap_or_default();
-        let times = measurement
-            .measure(service, open, args.samples as usize)
-            .with_context(|| format!("service {:?}", service.name))?;
-        calibration.services.push(times);
+        let done =
+            |request: u64| progress.at(number * samples as u64 + request, all, &service.name);
+        let measured = measurement.measure(service, open, samples, &done);
+        match measured.with_context(|| format!("service {:?}", service.name)) {
+            Ok(times) => calibration.services.push(times),
+            Err(error) => {
+                error.downcast::<Interrupted>()?;
+                calibration.unmeasured =
+                    services[number as usize..].iter().map(|s| s.name.clone()).collect();
+                break;
+            }
+        }
     }
+    drop(progress);
     calibration.overheads = measurement.finish()?;
     calibration.realtime = measurement.is_realtime();
+    if calibration.services.is_empty() {
+        signals::check().context("no service was measured to its end")?;
+    }
     report(args, &calibration)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::status_after_signals(ExitCode::SUCCESS))
+}
+
+impl Args {
+    fn samples(&self) -> usize {
+        if self.quick { QUICK } else { self.samples as usize }
+    }
+}
+
+/// Requests before the first one that counts.
+fn warm_up(samples: usize) -> usize {
+    (samples / 10).clamp(*WARM_UP.start(), *WARM_UP.end())
+}
+
+/// Time that the requests take, if the file declares the time of each service.
+fn planned(services: &[&Service], samples: usize) -> Option<Duration> {
+    let requests = (samples + warm_up(samples)) as u64;
+    let mut ns = services.iter().map(|service| service.exec_ns?.checked_mul(requests));
+    let ns = ns.try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
+    ns.map(Duration::from_nanos)
 }
 
 /// The services to measure, in the order of the file.
@@ -180,6 +224,7 @@ impl Measurement {
         service: &Service,
         open: &[u64],
         samples: usize,
+        done: &dyn Fn(u64),
     ) -> anyhow::Result<ServiceTimes> {
         let devices = self.server.devices();
         let device = devices.iter().find(|(id, _)| *id == service.accelerator);
@@ -198,19 +243,22 @@ impl Measurement {
             .arguments(&arguments)
             .input(0, needs.input)
             .output(needs.output_offset(), needs.output);
-        let warm_up = (samples / 10).clamp(*WARM_UP.start(), *WARM_UP.end());
-        for _ in 0..warm_up {
+        done(0);
+        for _ in 0..warm_up(samples) {
+            signals::check()?;
             client.run(callback, &request)?;
         }
         let overheads = self.overheads.entry(service.accelerator.clone()).or_default();
         let (mut times, mut busy_max_ns) = (Samples::with_capacity(samples), 0);
-        for _ in 0..samples {
+        for number in 1..=samples as u64 {
+            signals::check()?;
             let outcome = client.run(callback, &request)?;
             let total_ns = monotonic_ns().saturating_sub(outcome.submitted_ns);
             let exec_ns = outcome.finished_ns.saturating_sub(outcome.started_ns);
             times.push(exec_ns);
             overheads.push(total_ns.saturating_sub(exec_ns));
             busy_max_ns = busy_max_ns.max(outcome.busy_ns);
+            done(number);
         }
         Ok(ServiceTimes {
             name: service.name.clone(),
@@ -255,9 +303,7 @@ impl Measurement {
 
 fn report(args: &Args, calibration: &Calibration) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(calibration)? + "\n";
-    if let Some(path) = &args.out {
-        std::fs::write(path, &json).with_context(|| format!("--out {}", path.display()))?;
-    }
+    output::write("--out", args.out.as_deref(), || Ok(json.clone()))?;
     let text = if args.json { json } else { render(calibration) };
     write!(std::io::stdout().lock(), "{text}")?;
     Ok(())
@@ -284,9 +330,15 @@ fn render(calibration: &Calibration) -> String {
         let first = [accelerator.clone(), "sigma + epsilon".into(), samples.to_string()];
         overheads.row(first.into_iter().chain(shown));
     }
+    let partial = match calibration.unmeasured.is_empty() {
+        true => String::new(),
+        false => {
+            format!("PARTIAL: interrupted; not measured: {}\n", calibration.unmeasured.join(", "))
+        }
+    };
     let priority = if calibration.realtime { "real-time" } else { "normal priority" };
     format!(
-        "{}\n{}\n{}, {priority}, {}. max is the largest of the samples, not a bound. Admission \
+        "{partial}{}\n{}\n{}, {priority}, {}. max is the largest of the samples, not a bound. Admission \
          control multiplies it by {} for services without a declared execution time.\n",
         table.render(),
         overheads.render(),

@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 use ros::message::keeptime::ChainStatus;
 use ros::remote::{Client, Registration, Request};
 use ros::{Distribution, Mapping, Options};
+use terminal::output;
 
 /// Options of `keeptime remote`.
 #[derive(clap::Args)]
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "cyclonedds", value_parser = parse_middleware)]
     middleware: Mapping,
     /// Longest time to look for the server, and to wait for each answer
-    #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "5s", value_parser = terminal::time)]
     timeout: Duration,
     #[command(subcommand)]
     what: What,
@@ -68,14 +69,14 @@ struct RunArgs {
     /// The size of the output in bytes
     #[arg(long, default_value_t = 0)]
     output_bytes: u64,
-    /// Write the last output here
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    /// Write the last output to this file
+    #[arg(long, alias = "output", value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Number of requests to send
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// The pause between requests
-    #[arg(long, default_value = "0s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "0s", value_parser = terminal::time)]
     pause: Duration,
 }
 
@@ -165,9 +166,10 @@ fn send(client: &Client, args: &RunArgs, timeout: Duration) -> anyhow::Result<()
          device, {way:.1} us in transit\n"
     );
     std::io::stdout().write_all(text.as_bytes())?;
-    if let Some(path) = &args.output {
+    if let Some(file) = &args.out {
         ensure!(last.len() as u64 == args.output_bytes, "the answer has {} bytes", last.len());
-        std::fs::write(path, last).with_context(|| path.display().to_string())?;
+        output::whole(file, &last).with_context(|| format!("--out {}", file.display()))?;
+        tell!("wrote {}", file.display());
     }
     Ok(())
 }

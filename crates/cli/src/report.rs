@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use indicatif::ProgressBar;
 use late::{Group, Options};
 use record::cuda::FUNCTIONS;
 use report::document::WIDTH;
@@ -20,17 +19,17 @@ use report::flow::FlowRun;
 use report::late::{Findings, Focus, Look, perfetto, timeline};
 use trace::Trace;
 
-use terminal::output;
+use crate::progress::LateProgress;
 
-/// Records from which reading takes long enough to say how far it is.
-const MANY_RECORDS: u64 = 1 << 20;
+use terminal::{output, signals};
+
 /// Calls of a group that are searched for those of one function.
 const SEARCHED: usize = 64;
 
 /// Options of `keeptime report`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The trace, as `keeptime run --record` or `keeptime-lab drive --trace` wrote it
+    /// The trace, as `keeptime run` or `keeptime-lab drive --trace` wrote it
     file: PathBuf,
     /// Number of worst calls to explain
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -46,10 +45,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "json", default_value = "1000",
         value_parser = parse_locks)]
     locks: usize,
-    /// Write a page with plots and the locking patterns to this file
-    #[arg(long, value_name = "PAGE")]
+    /// Write a page with plots and the locking patterns to this file, and print the answer only
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the trace for Perfetto's user interface to this file
+    /// Write the trace for Perfetto's user interface to this file, and print the answer only
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// Also show in the file for Perfetto which locks each thread holds
@@ -102,19 +101,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(&args.file)?;
     for (option, file) in [("--html", &args.html), ("--perfetto", &args.perfetto)] {
         ensure_other(option, file.as_deref(), &args.file)?;
+        output::check(option, file.as_deref())?;
     }
     if let Some(flow) = &trace.metadata().flow {
         return of_drives(args, &trace, &flow::read(&trace, flow, args.worst as usize)?);
     }
+    signals::catch()?;
     let findings = find(args, &trace)?;
-    if let Some(page) = &args.html {
-        write_page(page, &trace, &findings)?;
-    }
-    if let Some(file) = &args.perfetto {
-        write_perfetto(args, file, &trace, &findings)?;
+    if findings.interrupted.is_none() {
+        write_page(args, &trace, &findings)?;
+        write_perfetto(args, &trace, &findings)?;
     }
     print(args, &findings)?;
-    Ok(ExitCode::SUCCESS)
+    if let Some(read) = findings.interrupted {
+        let all = findings.survey.records;
+        tell!("keeptime report: interrupted: the report is of the first {read} of {all} records");
+    }
+    Ok(crate::status_after_signals(ExitCode::SUCCESS))
 }
 
 /// The report of a trace of drives.
@@ -123,12 +126,12 @@ fn of_drives(args: &Args, trace: &Trace, run: &FlowRun) -> anyhow::Result<ExitCo
     let document = report::flow::document(run);
     output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
     if let Some(file) = &args.perfetto {
-        let context = || format!("--perfetto {}", file.display());
-        let mut out = BufWriter::new(File::create(file).with_context(context)?);
-        report::flow::perfetto(trace, run, &mut out).with_context(context)?;
-        out.flush().with_context(context)?;
+        to_file("--perfetto", file, |out| {
+            report::flow::perfetto(trace, run, out)?;
+            Ok(())
+        })?;
     }
-    let words = || match args.quiet {
+    let words = || match args.is_brief() {
         true => format!("{}\n", document.conclusion.join(" ")),
         false => document.text(WIDTH, true),
     };
@@ -149,13 +152,16 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
     // Findings must not depend on how many are shown, so that fewer are never looked at.
     let least = if let Focus::Function(_) = focus { SEARCHED } else { Options::default().worst };
     let options = Options { worst: least.max(args.worst as usize), ..Options::default() };
-    let progress = progress(args, trace.records());
-    let mut tell = |done: u64, _total: u64| progress.set_position(done);
-    let survey = late::survey(trace, &options, &mut tell)?;
-    progress.set_message("keeptime report: analysing the worst calls");
+    let mut progress = LateProgress::start("keeptime report");
+    let mut interrupted = None;
+    let mut at = |done: u64, total: u64| {
+        interrupted = signals::interrupted().map(|_| done);
+        args.show(&mut progress, done, total, "records read")
+    };
+    let survey = late::survey(trace, &options, &mut at)?;
+    progress.stage("analysing the worst calls");
     let explained = late::explain(trace, &survey, &options)?;
     let verdicts = late::verdicts(&survey, &explained, &options);
-    progress.finish_and_clear();
     Ok(Findings {
         file: args.file.display().to_string(),
         metadata: trace.metadata(),
@@ -165,20 +171,27 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
         focus,
         worst: args.worst as usize,
         locks: args.locks,
+        interrupted,
     })
 }
 
-/// A bar on a terminal and for a large trace, nothing elsewhere.
-fn progress(args: &Args, records: u64) -> ProgressBar {
-    if args.quiet || records < MANY_RECORDS {
-        return ProgressBar::hidden();
+impl Args {
+    /// Shows that records were read or written; false after a signal.
+    fn show(&self, progress: &mut LateProgress, done: u64, total: u64, stage: &str) -> bool {
+        if !self.quiet {
+            progress.at(done, total, stage);
+        }
+        signals::interrupted().is_none()
     }
-    let bar = terminal::progress::bar(records, "{msg} [{wide_bar}] {percent} %, {eta} left");
-    bar.with_message("keeptime report: reading")
+
+    /// Returns true if the answer in one sentence is enough, as it is beside files with the rest.
+    fn is_brief(&self) -> bool {
+        self.quiet || self.html.is_some() || self.perfetto.is_some()
+    }
 }
 
 fn print(args: &Args, findings: &Findings<'_>) -> anyhow::Result<()> {
-    let words = || match args.quiet {
+    let words = || match args.is_brief() {
         true => format!("{}\n", report::late::headline(findings)),
         false => report::late::text(findings, Look { width: width(), color: true }),
     };
@@ -191,32 +204,42 @@ fn width() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(WIDTH)
 }
 
-fn write_page(page: &Path, trace: &Trace, findings: &Findings<'_>) -> anyhow::Result<()> {
-    let context = || format!("--html {}", page.display());
+fn write_page(args: &Args, trace: &Trace, findings: &Findings<'_>) -> anyhow::Result<()> {
     let calls = if findings.focus == Focus::default() { Vec::new() } else { findings.shown() };
     let options = timeline::Options { calls, ..timeline::Options::default() };
     let Findings { survey, explained, .. } = findings;
-    let section = timeline::section(trace, survey, explained, &options).with_context(context)?;
-    let shown = (section.calls > 0).then_some(section.html);
-    let html = report::late::html(findings, shown).with_context(context)?;
-    std::fs::write(page, html).with_context(context)
+    output::write("--html", args.html.as_deref(), || {
+        let section = timeline::section(trace, survey, explained, &options)?;
+        let shown = (section.calls > 0).then_some(section.html);
+        Ok(report::late::html(findings, shown)?)
+    })
 }
 
-fn write_perfetto(
-    args: &Args,
-    file: &Path,
-    trace: &Trace,
-    findings: &Findings<'_>,
-) -> anyhow::Result<()> {
-    let context = || format!("--perfetto {}", file.display());
-    let mut out = BufWriter::new(File::create(file).with_context(context)?);
-    let progress = progress(args, trace.records()).with_message("keeptime report: writing");
+fn write_perfetto(args: &Args, trace: &Trace, findings: &Findings<'_>) -> anyhow::Result<()> {
+    let Some(file) = &args.perfetto else { return Ok(()) };
+    let mut progress = LateProgress::start("keeptime report");
     let options = perfetto::Options { locks: args.holds };
-    let mut tell = |done: u64, _total: u64| progress.set_position(done);
-    perfetto::write(trace, &findings.survey, &options, &mut out, &mut tell)
-        .with_context(context)?;
+    to_file("--perfetto", file, |out| {
+        let mut at = |done: u64, total: u64| {
+            args.show(&mut progress, done, total, "records written for Perfetto")
+        };
+        perfetto::write(trace, &findings.survey, &options, out, &mut at)?;
+        Ok(())
+    })
+}
+
+/// Writes a file that an option names piece by piece, and says so.
+fn to_file(
+    option: &str,
+    file: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let context = || format!("{option} {}", file.display());
+    let mut out = BufWriter::new(File::create(file).with_context(context)?);
+    write(&mut out).with_context(context)?;
     out.flush().with_context(context)?;
-    progress.finish_and_clear();
+    let partial = signals::interrupted().map_or("", |_| ", which ends where it was interrupted");
+    tell!("wrote {}{partial}", file.display());
     Ok(())
 }
 

@@ -29,8 +29,8 @@ const LIBRARY_VARIABLE: &str = "KEEPTIME_PRELOAD";
 pub(crate) struct Args {
     /// Write a trace of the program to this file; without --guard and --bandwidth the default is
     /// PROGRAM.kt, or PROGRAM-2.kt and so on
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
+    #[arg(long, alias = "record", value_name = "FILE")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     guard: guard::GuardOptions,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHICH", value_enum, default_value = "first")]
     keep: Keep,
     /// Memory for the program's records, 32 bytes each, as in 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = terminal::size, default_value = "256MiB")]
     memory: u64,
     /// Events of the kernel to record: all that this machine allows (auto), none (preload), when
     /// the program's threads ran (switches), or also the threads that ran instead of them and that
@@ -77,7 +77,7 @@ pub(crate) struct Args {
 fn trace_file(args: &Args, options: &Options) -> Option<PathBuf> {
     let asked = options.settings.guard.is_some() || options.settings.bandwidth.is_some();
     let default = || (!asked).then(|| default_trace(Path::new(&args.program[0])));
-    args.record.clone().or_else(default)
+    args.out.clone().or_else(default)
 }
 
 /// A file in the working folder, named after the program, that is not there yet. Where the folder
@@ -128,21 +128,6 @@ fn parse_library(name: &str) -> Result<String, String> {
         return Err("expected the beginning of a file name without its folder".into());
     }
     Ok(name.to_owned())
-}
-
-fn parse_size(text: &str) -> Result<u64, String> {
-    let expected = || "expected a whole number with B, KiB, MiB or GiB, as in 64MiB".to_owned();
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let factor: u64 = match unit.trim_start() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return Err(expected()),
-    };
-    let number: u64 = number.parse().map_err(|_| expected())?;
-    number.checked_mul(factor).ok_or_else(|| format!("expected at most {} bytes", u64::MAX))
 }
 
 /// Runs the command. Does not return when the program was killed by a signal.
@@ -226,7 +211,7 @@ fn json(finished: &Finished) -> serde_json::Value {
 fn run_audit(args: &Args, mut options: Options, command: &mut Command) -> anyhow::Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let trace = folder.path().join("audit.kt");
-    let file = args.record.as_deref().unwrap_or(&trace);
+    let file = args.out.as_deref().unwrap_or(&trace);
     options.settings.contended_only = false;
     options.settings.all_locks = args.guard.everywhere();
     options.settings.libraries = args.guard.libraries().to_vec();
@@ -343,15 +328,6 @@ fn end_like(outcome: &ProgramEnd) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_with_their_units() {
-        let sizes = ["0", "17", "3 KiB", "256MiB", "2GiB", "5B"].map(|text| parse_size(text).ok());
-        assert_eq!(sizes, [0, 17, 3 << 10, 256 << 20, 2 << 30, 5].map(Some));
-        for wrong in ["", "MiB", "1.5MiB", "1 MB", "-1", "99999999999GiB"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn libraries_are_beginnings_of_file_names() {

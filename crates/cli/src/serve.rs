@@ -191,8 +191,9 @@ fn accelerator_cores(args: &Args, system: &System) -> anyhow::Result<BTreeMap<St
     for id in cores.keys() {
         anyhow::ensure!(
             system.accelerator(id).is_some(),
-            "--accelerator-cores {id}: {} has no accelerator of that id",
-            args.config.display()
+            "--accelerator-cores: found {id:?}, expected one of the accelerators of {}: {}",
+            args.config.display(),
+            system.accelerators.iter().map(|a| a.id.as_str()).collect::<Vec<_>>().join(", ")
         );
     }
     Ok(cores)
@@ -243,6 +244,8 @@ fn write_summary(server: &Server, path: &Path) -> anyhow::Result<()> {
         server.devices().into_iter().map(|(id, device)| (id, device_summary(&*device))).collect();
     let c = server.counters();
     let summary = serde_json::json!({
+        "schema": "keeptime.serve-summary",
+        "version": 1,
         "realtime": server.is_realtime(),
         "accelerators": accelerators,
         "counters": {
@@ -252,7 +255,8 @@ fn write_summary(server: &Server, path: &Path) -> anyhow::Result<()> {
         },
     });
     let text = serde_json::to_string_pretty(&summary)? + "\n";
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    terminal::output::whole(path, text.as_bytes())
+        .with_context(|| format!("--summary {}", path.display()))
 }
 
 fn device_summary(device: &dyn device::Device) -> serde_json::Value {

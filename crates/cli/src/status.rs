@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Also accept a server of this user (a number), besides root and the own user
     #[arg(long, value_name = "UID")]
     server_user: Option<u32>,
-    /// Print the answer as JSON
+    /// Print JSON instead of text; times are in nanoseconds
     #[arg(long)]
     json: bool,
 }
@@ -73,6 +73,8 @@ fn render_json(snapshot: &Snapshot) -> Value {
         snapshot;
     let names: Vec<&str> = accelerators.iter().map(|a| a.id.as_str()).collect();
     json!({
+        "schema": "keeptime.status",
+        "version": 1,
         "server": {
             "policy": server.policy,
             "admission": server.admission,

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use accel::{Client, Registration, Request};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn keeptime(arguments: &[&str]) -> Command {
@@ -257,6 +258,31 @@ fn measured_times_stand_in_for_what_nobody_declares() {
 }
 
 #[test]
+fn interrupted_calibration_keeps_the_services_that_were_measured() {
+    // The second service takes seconds, so that the signal comes in time.
+    let slow = "kernel: busy, arguments: [50000000]";
+    let place = Place::new(&SERVICES.replace("kernel: vecadd, arguments: [5000]", slow));
+    let (file, out) = (place.file(), place.path("times.json"));
+    let arguments = ["calibrate", &file, "--quick", "--arguments", "any=100", "--out", &out];
+    let mut command = keeptime(&arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let second = lines.find(|line| line.contains("keeptime calibrate: add, 100 requests"));
+    second.expect("the second service is announced");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let said: Vec<String> = lines.collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{output:?} {said:?}");
+    assert!(said.contains(&format!("wrote {out}")), "{said:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("PARTIAL: interrupted; not measured: add, any\n"), "{text}");
+    let written: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    assert_eq!(written["unmeasured"], serde_json::json!(["add", "any"]));
+    assert_eq!(written["services"].as_array().unwrap().len(), 1);
+    place.serve(&["--calibration", &out]).until("execution times of 1 services");
+}
+
+#[test]
 fn calibration_of_the_system_file_is_found_beside_it() {
     let yaml = SERVICES.replace("{priority: 0}", "{priority: 0, calibration: times.json}");
     let place = Place::new(&yaml);
@@ -280,10 +306,10 @@ fn bad_calibrations_and_options_end_with_status_2_and_say_what_is_expected() {
         ("", "not JSON"),
         ("{}", "another format; expected a file that keeptime calibrate has written"),
         (
-            r#"{"format": "keeptime calibration", "version": 7}"#,
+            r#"{"schema": "keeptime.calibration", "version": 7}"#,
             "found version 7, expected version 1",
         ),
-        (r#"{"format": "keeptime calibration", "version": 1}"#, "missing field"),
+        (r#"{"schema": "keeptime.calibration", "version": 1}"#, "missing field"),
     ] {
         std::fs::write(&bad, text).unwrap();
         let socket = place.socket();

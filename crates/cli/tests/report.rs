@@ -143,11 +143,12 @@ fn json_is_one_object() {
 }
 
 #[test]
-fn page_is_written_beside_the_text() {
+fn page_is_written_beside_the_answer() {
     let folder = folder();
     let output = report(&folder, &["--html", "page.html", "t.kt"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(text(&output.stdout).starts_with("worst launch"));
+    assert_eq!(text(&output.stdout), format!("{HEADLINE}\n"));
+    assert_eq!(text(&output.stderr), "wrote page.html\n");
     let page = fs::read_to_string(folder.0.join("page.html")).unwrap();
     assert!(page.trim_end().ends_with("</html>") && page.contains("Worst launch: 2 ms"));
     let output = report(&folder, &["--html", "missing/page.html", "t.kt"]);
@@ -185,8 +186,10 @@ fn trace_is_not_written_over() {
 #[test]
 fn file_for_perfetto_is_written() {
     let folder = folder();
-    let output = report(&folder, &["--quiet", "--perfetto", "t.pftrace", "t.kt"]);
+    let output = report(&folder, &["--perfetto", "t.pftrace", "t.kt"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(text(&output.stdout), format!("{HEADLINE}\n"));
+    assert_eq!(text(&output.stderr), "wrote t.pftrace\n");
     let written = fs::read(folder.0.join("t.pftrace")).unwrap();
     let has = |name: &str| written.windows(name.len()).any(|part| part == name.as_bytes());
     assert!(has("cuLaunchKernel") && has("copy-3"), "{} bytes", written.len());

@@ -567,3 +567,18 @@ fn report_opens_with_a_deadlock_that_ended_the_program() {
         assert!(first.contains(of), "{said}");
     }
 }
+
+#[test]
+fn option_without_a_unit_is_refused_with_the_units_it_may_have_been_meant_in() {
+    for (options, expected) in [
+        (&["run", "--memory", "64", "--", "true"][..], "64KiB or 64MiB"),
+        (&["regulate", "--duration", "10"], "10us or 10ms"),
+        (&["regulate", "--period", "500"], "500us or 500ms"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_keeptime")).args(options).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+        let expected = format!("expected a number with its unit: {expected}");
+        assert!(said.contains(&expected), "{options:?}: {said}");
+    }
+}

@@ -60,6 +60,8 @@ pub struct Findings<'t> {
     pub worst: usize,
     /// Largest number of locks that the report for machines lists, unless it refers to more.
     pub locks: usize,
+    /// Number of records that were read before the report was interrupted.
+    pub interrupted: Option<u64>,
 }
 
 /// Calls that the report is about.

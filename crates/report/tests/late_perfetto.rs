@@ -21,12 +21,13 @@ const WRONG: &str = "select name, idx, severity, value from stats \
     where severity in ('error', 'data_loss') and value > 0";
 
 fn written(trace: &Trace, options: Options) -> (PathBuf, Summary) {
-    let survey = survey(trace, &late::Options::default(), &mut |_, _| {}).unwrap();
+    let survey = survey(trace, &late::Options::default(), &mut |_, _| true).unwrap();
     let mut bytes = Vec::new();
     let mut told = 0;
     let progress = &mut |done: u64, total: u64| {
         assert!(done <= total && done >= told);
         told = done;
+        true
     };
     let summary = write(trace, &survey, &options, &mut bytes, progress).unwrap();
     assert_eq!((told, summary.bytes), (trace.records(), bytes.len() as u64));

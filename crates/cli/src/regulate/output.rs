@@ -131,6 +131,8 @@ fn value(settings: &Settings, fair: &Fair, statistics: &Statistics, elapsed: Dur
     let config = &settings.config;
     let (count, budget) = budget(&config.budget);
     json!({
+        "schema": "keeptime.regulate",
+        "version": 1,
         "cores": config.cores,
         "period_ns": config.period.as_nanos() as u64,
         "count": count,

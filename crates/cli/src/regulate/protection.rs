@@ -17,11 +17,16 @@ mod curve;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use bandwidth::regulator::{Budget, Load, Regulator};
 use curve::{Curve, Point, Verdict};
+
+use rustix::process::{Pid, Signal, kill_process};
+use terminal::progress::Progress;
+use terminal::{output, signals};
 
 use super::load::Running;
 use super::settings::{Amount, Count, Settings};
@@ -31,6 +36,12 @@ const LEAST_SHARE: f64 = 0.002;
 const LEAST_BYTES_PER_SECOND: u64 = 1_000_000;
 /// Factor by which the rounds may grow while it is open whether a budget is good.
 const MOST_ROUNDS: u32 = 3;
+/// Rounds for each budget with `--quick`.
+const QUICK: u32 = 5;
+/// Runs of a round.
+const WAYS: u32 = 3;
+/// Longest time until a signal is noticed, and then until a program that goes on is killed.
+const LOOK: Duration = Duration::from_millis(200);
 /// Largest number of attempts of a run; a run in which cores were not regulated is repeated.
 const TRIALS: u32 = 5;
 
@@ -47,9 +58,12 @@ pub(super) struct CalibrationOptions {
     /// to three times as many are run if the spread is too large; fewer than 5 prove nothing
     #[arg(long, value_name = "N", default_value_t = 7, requires = "calibrate", value_parser = clap::value_parser!(u32).range(5..=1000))]
     runs: u32,
+    /// Run 5 rounds for each budget, and no more
+    #[arg(long, requires = "calibrate", conflicts_with = "runs")]
+    quick: bool,
     /// Write the budget that was found to this file, for --config
-    #[arg(long, value_name = "FILE", requires = "calibrate")]
-    write: Option<PathBuf>,
+    #[arg(long, alias = "write", value_name = "FILE", requires = "calibrate")]
+    out: Option<PathBuf>,
     /// Hold the lock while the program runs, which need not take it then
     #[arg(long, requires = "calibrate")]
     hold_for_program: bool,
@@ -70,6 +84,7 @@ struct Calibration<'a> {
     /// Halted, unless the program runs beside them.
     hogs: Vec<Running>,
     curve: Curve,
+    progress: Progress,
 }
 
 /// One run of the program.
@@ -87,6 +102,8 @@ pub(super) fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     ensure!(!program.is_empty(), "--calibrate: found no program, expected -- PROGRAM");
+    output::check("--out", options.out.as_deref())?;
+    signals::catch()?;
     let online = realtime::machine::online_cores();
     let cores = &settings.config.cores;
     let others = online.into_iter().filter(|core| !cores.contains(core)).collect();
@@ -101,31 +118,42 @@ pub(super) fn run(
     };
     let hogs = cores.iter().map(start).collect::<Result<_, _>>()?;
     let curve = Curve::new(options.tolerance);
-    let mut calibration = Calibration { options, settings, program, others, hogs, curve };
-    calibration.search()?;
-    let curve = &calibration.curve;
+    let progress = Progress::start("keeptime regulate", None);
+    let mut calibration = Calibration { options, settings, program, others, hogs, curve, progress };
+    let searched = calibration.search();
+    let interrupted = signals::finished(searched)?;
+    if calibration.curve.is_empty() {
+        signals::check().context("no round was measured to its end")?;
+    }
+    calibration.curve.interrupted = interrupted.is_some();
+    let Calibration { curve, settings, progress, .. } = calibration;
+    drop(progress);
     curve.say(json)?;
-    if let (Some(found), Some(file)) = (curve.found(), &options.write) {
-        let config = &calibration.settings.config;
+    if let (Some(found), Some(file)) = (curve.found(), &options.out) {
+        let config = &settings.config;
         let count = match found {
             Amount::Share(_) => Count::Time,
             Amount::Events(_) => Count::Software,
             Amount::BytesPerSecond(_) => Count::Hardware,
         };
         let keys = super::file::text(&config.cores, config.period, count, found);
-        std::fs::write(file, curve.comment() + &keys)
-            .with_context(|| file.display().to_string())?;
+        output::write("--out", Some(file), || Ok(curve.comment() + &keys))?;
     }
-    Ok(if curve.found().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let answer = if curve.found().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok(crate::status_after_signals(answer))
 }
 
 impl Calibration<'_> {
     /// Tries the budgets of the series, until one is good.
     fn search(&mut self) -> anyhow::Result<()> {
         // The first run meets files that are not in the page cache yet.
-        self.once(Way { hogs: false, budget: None })?;
+        let (once_ns, _) = self.once(Way { hogs: false, budget: None })?;
+        let round = Duration::from_nanos(once_ns) * WAYS;
+        let (rounds, most) = (self.rounds(), self.most_rounds());
+        self.progress.tell(format_args!(
+            "each budget takes {rounds} rounds of about {round:.1?}, at most {most}"
+        ));
         for amount in series(&self.settings.config.budget) {
-            tell!("keeptime regulate: {amount}, {} rounds", self.options.runs);
             self.try_budget(amount)?;
             if self.curve.found().is_some() || self.curve.is_refused() {
                 return Ok(());
@@ -137,15 +165,25 @@ impl Calibration<'_> {
     /// Rounds, until they say whether a budget is good.
     fn try_budget(&mut self, amount: Amount) -> anyhow::Result<()> {
         self.curve.budgets.push(Point::new(amount));
-        let most = self.options.runs * MOST_ROUNDS;
-        for round in 0..most {
-            let is_enough = round >= self.options.runs;
+        self.progress.stage(&format!("budget {amount}"));
+        for round in 0..self.most_rounds() {
+            self.progress.change(&format!("budget {amount}, round {}", round + 1));
+            let is_enough = round >= self.rounds();
             if is_enough && self.curve.verdict() != Verdict::Open {
                 return Ok(());
             }
             self.round(amount, round as usize)?;
         }
         Ok(())
+    }
+
+    /// Rounds for each budget.
+    fn rounds(&self) -> u32 {
+        if self.options.quick { QUICK } else { self.options.runs }
+    }
+
+    fn most_rounds(&self) -> u32 {
+        if self.options.quick { QUICK } else { self.options.runs * MOST_ROUNDS }
     }
 
     /// The program alone, beside hogs, and with a budget, in this or another order.
@@ -209,17 +247,37 @@ impl Calibration<'_> {
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).env(bandwidth::VARIABLE, socket).stdout(Stdio::null());
         let cores = self.others.clone();
+        let (started, process) = channel();
         let run = move || -> anyhow::Result<(ExitStatus, Duration)> {
             realtime::thread::pin(&cores)?;
             let begun = Instant::now();
-            Ok((command.status()?, begun.elapsed()))
+            let mut child = command.spawn()?;
+            // The receiver waits for it.
+            let _ = started.send(Pid::from_child(&child));
+            Ok((child.wait()?, begun.elapsed()))
         };
-        let (status, took) = std::thread::spawn(run)
-            .join()
-            .expect("nothing panics in it")
-            .with_context(|| format!("cannot run {name}"))?;
+        let running = std::thread::spawn(run);
+        if let Ok(id) = process.recv() {
+            end_after_signals(id, &process);
+        }
+        let ran = running.join().expect("nothing panics in it");
+        // A program that a terminal's Ctrl-C ended did not fail.
+        signals::check()?;
+        let (status, took) = ran.with_context(|| format!("cannot run {name}"))?;
         ensure!(status.success(), "{name} ended with {status}, expected success");
         Ok(took)
+    }
+}
+
+/// Waits until the thread that waits for a program has ended; after a signal, ends the program.
+fn end_after_signals(program: Pid, thread: &Receiver<Pid>) {
+    let mut signal = Signal::TERM;
+    while thread.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        if signals::interrupted().is_some() {
+            // It may have ended this moment.
+            let _ = kill_process(program, signal);
+            signal = Signal::KILL;
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Audit {
 /// Judges the locks of a recorded program; `everywhere` as in `--guard-all`.
 pub(super) fn audit(file: &Path, everywhere: bool) -> anyhow::Result<Audit> {
     let trace = Trace::open(file)?;
-    let survey = late::survey(&trace, &Options::default(), &mut |_, _| ())?;
+    let survey = late::survey(&trace, &Options::default(), &mut |_, _| true)?;
     let mut rows: BTreeMap<Row, Count> = BTreeMap::new();
     for lock in &survey.locks {
         let Some(row) = judge(lock, everywhere) else { continue };

@@ -24,7 +24,7 @@ pub(super) struct BandwidthOptions {
 
 fn parse_period(text: &str) -> Result<Duration, String> {
     let expected = "expected a time from 100us to 1s, as in 1ms";
-    let time = humantime::parse_duration(text).map_err(|_| expected.to_owned())?;
+    let time = terminal::time(text).map_err(|_| expected.to_owned())?;
     let fits = (Duration::from_micros(100)..=Duration::from_secs(1)).contains(&time);
     fits.then_some(time).ok_or_else(|| expected.into())
 }

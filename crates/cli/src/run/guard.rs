@@ -55,7 +55,7 @@ enum Rwlocks {
 /// Nanoseconds; at least a microsecond, since a bound of nothing is a strict order.
 fn parse_bound(text: &str) -> Result<u64, String> {
     let expected = "expected a time from 1us to 10s, as in 5ms";
-    let time = humantime::parse_duration(text).map_err(|_| expected.to_owned())?;
+    let time = terminal::time(text).map_err(|_| expected.to_owned())?;
     let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     if (1_000..=10_000_000_000).contains(&ns) { Ok(ns) } else { Err(expected.into()) }
 }

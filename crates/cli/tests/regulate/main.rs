@@ -6,18 +6,18 @@
 mod running;
 mod soak;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use bandwidth::Hold;
 use realtime::clock::thread_cpu_ns;
 use running::{
     HOLDER, Process, Regulate, Seen, alone, core, holder, keeptime, load, of_core, of_thread, text,
 };
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use testing::until;
 
 const MS: u64 = 1_000_000;
@@ -318,7 +318,7 @@ fn calibration_writes_a_budget_that_regulate_reads() {
     let mut command = keeptime();
     command.args(["regulate", "--calibrate", "--runs", "5", "--tolerance", "1000%"]);
     command.args(["--hold-for-program", "--count", "time", "--cores", &core.to_string()]);
-    command.arg("--socket").arg(&socket).arg("--write").arg(&file).args(["--", "sleep", "0.1"]);
+    command.arg("--socket").arg(&socket).arg("--out").arg(&file).args(["--", "sleep", "0.1"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
@@ -340,6 +340,25 @@ fn calibration_writes_a_budget_that_regulate_reads() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("never took the lock"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn interrupted_calibration_shows_the_rounds_until_then() {
+    let (_alone, Some(core)) = (alone(), core()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = keeptime();
+    command.args(["regulate", "--calibrate", "--quick", "--tolerance", "0%", "--count", "time"]);
+    command.args(["--hold-for-program", "--cores", &core.to_string(), "--socket"]);
+    command.arg(folder.path().join("b.sock")).args(["--", "sleep", "0.01"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let begun = lines.find(|line| line.contains("keeptime regulate: budget 25%"));
+    begun.expect("the second budget is announced");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(said.contains("PARTIAL: interrupted") && said.contains("unregulated"), "{said}");
 }
 
 #[test]

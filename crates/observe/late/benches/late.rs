@@ -183,7 +183,7 @@ fn main() {
     measured("reading alone", records, read);
     for round in 1..=3 {
         let found = measured(&format!("survey, round {round}"), records, || {
-            survey(&trace, &options, &mut |_, _| {}).expect("a survey")
+            survey(&trace, &options, &mut |_, _| true).expect("a survey")
         });
         let calls = measured(&format!("explain, round {round}"), records, || {
             explain(&trace, &found, &options).expect("explained")

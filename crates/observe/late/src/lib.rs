@@ -15,7 +15,7 @@
 //! use late::{Options, explain, survey, verdicts};
 //! let trace = trace::Trace::open("t.kt".as_ref())?;
 //! let options = Options::default();
-//! let survey = survey(&trace, &options, &mut |_, _| {})?;
+//! let survey = survey(&trace, &options, &mut |_, _| true)?;
 //! let explained = explain(&trace, &survey, &options)?;
 //! for verdict in verdicts(&survey, &explained, &options) {
 //!     println!("{:?}: up to {} ns, try {:?}", verdict.evidence, verdict.severity_ns, verdict.remedies);

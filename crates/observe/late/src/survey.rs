@@ -72,14 +72,15 @@ struct Surveyor<'t> {
     gpu: GpuState,
 }
 
-/// Reads the whole trace once. `progress` is told how many records of how many were read.
+/// Reads the whole trace once. `progress` is told how many records of how many were read; if it
+/// returns false, the survey is of these records only.
 ///
 /// # Errors
 /// As [`Trace::read`].
 pub fn survey(
     trace: &Trace,
     options: &Options,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Survey, Error> {
     let mut surveyor = Surveyor::new(trace, options);
     let mut merge = Merge::all(trace);
@@ -89,10 +90,11 @@ pub fn survey(
         surveyor.take(&run);
         if done - told >= 1 << 18 {
             told = done;
-            progress(done, trace.records());
+            if !progress(done, trace.records()) {
+                break;
+            }
         }
     }
-    progress(trace.records(), trace.records());
     surveyor.world.losses.unknown_kinds = merge.skipped();
     Ok(surveyor.finish(options))
 }

@@ -645,7 +645,7 @@ proptest! {
         tape.cut_every(&cuts);
         let trace = tape.trace();
         let options = Options { worst, snapshots, ..Options::default() };
-        let survey = survey(&trace, &options, &mut |_, _| {}).unwrap();
+        let survey = survey(&trace, &options, &mut |_, _| true).unwrap();
         let explained = explain(&trace, &survey, &options).unwrap();
         let address = |lock: u32| survey.locks[lock as usize].address;
         for call in &explained {

@@ -3,7 +3,7 @@
 use super::advice::{advice, remedy_name};
 use super::share::{Share, shares};
 use super::{Findings, Late, What, open, plural, singular};
-use crate::number::{counted, instant, listed, percent, time};
+use crate::number::{count, counted, instant, listed, percent, time};
 use late::result::{Instance, Unfinished};
 use late::{Cause, Evidence, Explained, Group, HolderState, Part, Verdict};
 
@@ -111,8 +111,19 @@ fn longest_wait(findings: &Findings<'_>, lock: u32, wait: &Instance) -> String {
     words
 }
 
-/// Lines below the headline: place and time of its worst call, and notes on it.
+/// Lines below the headline: the part of the trace that it is about if that is not all, then place
+/// and time of its worst call, and notes on it.
 pub(super) fn beside(findings: &Findings<'_>) -> Vec<String> {
+    partial(findings).into_iter().chain(of_worst(findings)).collect()
+}
+
+/// The part of the trace that an interrupted report is about.
+pub(super) fn partial(findings: &Findings<'_>) -> Option<String> {
+    let (read, all) = (count(findings.interrupted?), count(findings.survey.records));
+    Some(format!("PARTIAL: interrupted after {read} of {all} records; the report is of these."))
+}
+
+fn of_worst(findings: &Findings<'_>) -> Vec<String> {
     let group = findings.main_group();
     let latest = findings.latest(group);
     let mut lines = Vec::new();

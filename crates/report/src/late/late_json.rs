@@ -6,6 +6,7 @@
 //!
 //! | key | what |
 //! |---|---|
+//! | `partial` | the part of the trace that an interrupted report is about; null: all of it |
 //! | `headline`, `beside` | the answer in words, and what has to be said beside it |
 //! | `file`, `command`, `outcome`, `machine`, `tier`, `settings` | where the trace came from |
 //! | `duration_ns`, `records` | of the trace |
@@ -37,7 +38,7 @@
 
 use super::advice::{advice, remedy_words, repeated};
 use super::calls::quantile;
-use super::late_headline::{beside, headline};
+use super::late_headline::{beside, headline, partial};
 use super::name::{kind_name, task};
 use super::share::{Detail, Share, shares};
 use super::text::tier;
@@ -75,6 +76,7 @@ pub fn json(findings: &Findings<'_>) -> Value {
     json!({
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,
+        "partial": partial(findings),
         "headline": headline(findings),
         "beside": beside(findings),
         "file": findings.file,

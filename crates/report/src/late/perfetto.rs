@@ -79,7 +79,8 @@ pub struct Summary {
 }
 
 /// Writes a trace in Perfetto's format. Locks are called as in `survey`, the first pass over the
-/// same trace. `progress` is told how many records of how many were read.
+/// same trace. `progress` is told how many records of how many were read; if it returns false, the
+/// file ends with these records.
 ///
 /// # Errors
 /// [`Error::Trace`] when the trace cannot be read, [`Error::Write`] when `out` cannot be written.
@@ -88,7 +89,7 @@ pub fn write(
     survey: &Survey,
     options: &Options,
     out: &mut dyn Write,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Summary, Error> {
     let mut export = Export::new(trace, survey, *options, out)?;
     let mut order = Order::new(trace);
@@ -96,13 +97,12 @@ pub fn write(
     while let Some(step) = order.next()? {
         export.step(step)?;
         done += u64::from(matches!(step, Step::Record { .. }));
-        if done % (1 << 18) == 0 {
-            progress(done, total);
+        if done % (1 << 18) == 0 && !progress(done, total) {
+            return export.finish(order.skipped);
         }
     }
     progress(total, total);
-    export.summary.unknown_kinds = order.skipped;
-    export.finish()
+    export.finish(order.skipped)
 }
 
 /// A trace on its way.
@@ -188,7 +188,8 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    fn finish(mut self) -> Result<Summary, Error> {
+    fn finish(mut self, unknown_kinds: u64) -> Result<Summary, Error> {
+        self.summary.unknown_kinds = unknown_kinds;
         self.flush_processors()?;
         self.to.flush()?;
         (self.summary.packets, self.summary.bytes) = (self.to.packets, self.to.bytes);

@@ -82,7 +82,7 @@ fn tier(findings: &Findings<'_>) -> Vec<String> {
         ),
         Tier::Preload => sentences.push(
             "Tier preload: the trace does not say when threads were on a processor, so that \
-             executing and being suspended cannot be told apart. `keeptime run --record` takes the \
+             executing and being suspended cannot be told apart. `keeptime run` takes the \
              best tier that it can have: switches needs no privilege, scheduler needs root."
                 .to_owned(),
         ),

@@ -7,7 +7,7 @@ use trace::Trace;
 /// Both passes and the verdicts.
 pub(crate) fn findings(trace: &Trace) -> Findings<'_> {
     let options = Options::default();
-    let survey = survey(trace, &options, &mut |_, _| {}).unwrap();
+    let survey = survey(trace, &options, &mut |_, _| true).unwrap();
     let explained = explain(trace, &survey, &options).unwrap();
     Findings {
         file: "t.kt".to_owned(),
@@ -18,6 +18,7 @@ pub(crate) fn findings(trace: &Trace) -> Findings<'_> {
         focus: Focus::default(),
         worst: 5,
         locks: 1000,
+        interrupted: None,
     }
 }
 

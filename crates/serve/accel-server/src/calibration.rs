@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use system::{Service, System};
 
-/// Value of the first key of the file.
-const FORMAT: &str = "keeptime calibration";
+/// Name of the file's format.
+const SCHEMA: &str = "keeptime.calibration";
 /// Version of the file.
 const VERSION: u32 = 1;
 /// The largest file that is read.
@@ -36,7 +36,7 @@ pub(crate) struct Measured {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    format: String,
+    schema: String,
     version: u32,
     /// The processor's name.
     pub machine: String,
@@ -50,6 +50,9 @@ pub struct Calibration {
     pub margin: f64,
     /// The services.
     pub services: Vec<ServiceTimes>,
+    /// Services that were to be measured, too, when the measurement was interrupted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<String>,
     /// Overheads of requests, by accelerator.
     pub overheads: Vec<Overheads>,
 }
@@ -147,7 +150,7 @@ impl Calibration {
     /// A calibration of this machine, made at this date.
     pub fn new(date: String, margin: f64) -> Calibration {
         Calibration {
-            format: FORMAT.into(),
+            schema: SCHEMA.into(),
             version: VERSION,
             machine: machine::core_model(),
             kernel: machine::kernel_release(),
@@ -155,6 +158,7 @@ impl Calibration {
             realtime: false,
             margin,
             services: Vec::new(),
+            unmeasured: Vec::new(),
             overheads: Vec::new(),
         }
     }
@@ -175,9 +179,9 @@ impl Calibration {
         let again = "expected a file that keeptime calibrate has written";
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| format!("not JSON: {error}; {again}"))?;
-        match (value["format"].as_str(), value["version"].as_u64()) {
-            (Some(FORMAT), Some(version)) if version == u64::from(VERSION) => {}
-            (Some(FORMAT), version) => {
+        match (value["schema"].as_str(), value["version"].as_u64()) {
+            (Some(SCHEMA), Some(version)) if version == u64::from(VERSION) => {}
+            (Some(SCHEMA), version) => {
                 let found = version.map_or("no version".into(), |v| format!("version {v}"));
                 return Err(format!("found {found}, expected version {VERSION}"));
             }
@@ -303,7 +307,7 @@ services: [{name: nap, accelerator: gpu0, kernel: busy, arguments: [7]}]";
         assert!(Calibration::parse("[1, 2]").unwrap_err().starts_with("found another format"));
         type Case = (&'static str, fn(&mut serde_json::Value));
         let cases: [Case; 9] = [
-            ("found another format", |v| v["format"] = "x".into()),
+            ("found another format", |v| v["schema"] = "x".into()),
             ("found version 9, expected version 1", |v| v["version"] = 9.into()),
             ("unknown field `more`", |v| v["more"] = 9.into()),
             ("measured on \"Z80\", this machine is", |v| v["machine"] = "Z80".into()),

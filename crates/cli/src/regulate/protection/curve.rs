@@ -56,6 +56,8 @@ pub(super) struct Curve {
     pub budgets: Vec<Point>,
     /// Runs that were repeated because cores were not regulated.
     pub repeated: u32,
+    /// True if a signal ended the search.
+    pub interrupted: bool,
 }
 
 /// One row, for programs.
@@ -130,7 +132,7 @@ impl Curve {
     /// Nothing measured yet.
     pub(super) fn new(tolerance: f64) -> Curve {
         let (alone, open) = (Runs::default(), Runs::default());
-        Curve { tolerance, alone, open, budgets: Vec::new(), repeated: 0 }
+        Curve { tolerance, alone, open, budgets: Vec::new(), repeated: 0, interrupted: false }
     }
 
     /// A round: alone, beside hogs, and with the budget that is tried last.
@@ -142,6 +144,11 @@ impl Curve {
             point.runs.add(budget_ns, alone_ns);
             point.stopped_ns += stopped_ns;
         }
+    }
+
+    /// Returns true before the end of the first round.
+    pub(super) fn is_empty(&self) -> bool {
+        self.alone.run_ns.is_empty()
     }
 
     fn limit(&self) -> f64 {
@@ -182,6 +189,8 @@ impl Curve {
         let mut out = std::io::stdout().lock();
         if json {
             let value = serde_json::json!({
+                "schema": "keeptime.regulate-calibration",
+                "version": 1,
                 "tolerance": self.tolerance,
                 "confidence": 1.0 - RISK,
                 "points": self.rows(),
@@ -262,6 +271,9 @@ impl Curve {
     /// Returns the marks that make the curve doubtful.
     fn marks(&self) -> Vec<String> {
         let mut marks = Vec::new();
+        if self.interrupted {
+            marks.push("PARTIAL: interrupted before a budget was found".to_owned());
+        }
         let open = self.open.slowdown();
         if open < 1.0 && !self.is_refused() {
             marks.push(format!(

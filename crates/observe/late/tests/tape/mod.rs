@@ -266,7 +266,7 @@ impl Tape {
 
     pub(crate) fn explained_with(&self, options: &Options) -> (Survey, Vec<Explained>) {
         let trace = self.trace();
-        let survey = survey(&trace, options, &mut |_, _| {}).unwrap();
+        let survey = survey(&trace, options, &mut |_, _| true).unwrap();
         let explained = explain(&trace, &survey, options).unwrap();
         assert_eq!(explained.len(), survey.worst.len());
         for call in &explained {
@@ -292,7 +292,7 @@ pub(crate) fn check(survey: &Survey, call: &Explained) {
 
 /// The survey alone.
 pub(crate) fn surveyed(tape: &Tape) -> Survey {
-    survey(&tape.trace(), &Options::default(), &mut |_, _| {}).unwrap()
+    survey(&tape.trace(), &Options::default(), &mut |_, _| true).unwrap()
 }
 
 /// The explained call of a thread that began at a time.
