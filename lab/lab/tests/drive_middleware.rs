@@ -53,8 +53,8 @@ fn report_has_what_each_topics_bytes_took() {
         (report["drives"][0].clone(), String::from_utf8(text).unwrap(), page)
     });
     let none = &pointer.0["middleware"].as_array().unwrap()[0];
-    assert_eq!((&none["bytes"]["count"], &none["serialise_ms"]), (&0.into(), &Value::Null));
-    assert_eq!(pointer.0["frame_middleware_ms"]["max"], 0.0);
+    assert_eq!((&none["bytes"]["count"], &none["serialise_ns"]), (&0.into(), &Value::Null));
+    assert_eq!(pointer.0["frame_middleware_ns"]["max"], 0);
     assert!(!pointer.1.contains("middleware") && !pointer.2.contains("deserialise, p50"));
     assert!(bytes.1.contains("deserialise, p50") && bytes.2.contains("deserialise, p50"));
 
@@ -66,14 +66,14 @@ fn report_has_what_each_topics_bytes_took() {
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value}"));
     let (scan, boxes, place) = (topic("lidar"), topic("detections"), topic("localisation"));
     let mean = |topic: &Value| number(&topic["bytes"]["mean"]);
-    let median = |topic: &Value| number(&topic["deserialise_ms"]["p50"]);
+    let median = |topic: &Value| number(&topic["deserialise_ns"]["p50"]);
     assert!(mean(scan) > 100.0 * mean(boxes) && mean(boxes) > 2.0 * mean(place), "{drive}");
     assert!(median(scan) > 0.0 && median(boxes) > 0.0, "{scan} {boxes}");
     // A sensor's own processor makes bytes of what it sees.
-    assert_eq!((&scan["serialise_ms"], &boxes["serialise_ms"]["count"]), {
-        (&Value::Null, &boxes["hop_ms"]["count"])
+    assert_eq!((&scan["serialise_ns"], &boxes["serialise_ns"]["count"]), {
+        (&Value::Null, &boxes["hop_ns"]["count"])
     });
-    assert_eq!(drive["frame_middleware_ms"]["count"], drive["frame_to_command_ms"]["count"]);
+    assert_eq!(drive["frame_middleware_ns"]["count"], drive["frame_to_command_ns"]["count"]);
     for path in drive["worst"].as_array().unwrap().iter().chain([&drive["reaction"]]) {
         let of = |key: &str| path[key].as_u64().unwrap();
         assert_eq!(of("total_ns"), of("sensor_ns") + of("module_ns") + of("bubble_ns"));
@@ -104,7 +104,7 @@ mod soak {
         let topics = report["drives"][0]["middleware"].as_array().unwrap();
         let median = |name: &str| {
             let topic = topics.iter().find(|topic| topic["topic"] == name).unwrap();
-            topic["deserialise_ms"]["p50"].as_f64().unwrap()
+            topic["deserialise_ns"]["p50"].as_f64().unwrap()
         };
         assert!(median("lidar") > 5.0 * median("detections"), "{topics:?}");
     }

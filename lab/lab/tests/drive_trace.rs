@@ -39,18 +39,18 @@ fn report_finds_in_the_trace_what_the_drive_said() {
     {
         assert_eq!(drove["policy"], found["policy"]);
         // The frames and the reaction are found again, from the events alone.
-        let latency = (&drove["latency_ms"], &found["frame_to_command_ms"]);
+        let latency = (&drove["latency_ms"], &found["frame_to_command_ns"]);
         assert_eq!(latency.0["frames"], latency.1["count"]);
         for (one, other) in [("median", "p50"), ("p99", "p99"), ("max", "max")] {
             let (one, other) =
-                (latency.0[one].as_f64().unwrap(), latency.1[other].as_f64().unwrap());
+                (latency.0[one].as_f64().unwrap(), latency.1[other].as_f64().unwrap() / 1e6);
             assert!((one - other).abs() < 1e-3, "{one} {other}");
         }
         check_reaction(&drove["reaction"], &found["reaction"]);
         let worst = found["worst"].as_array().unwrap();
         assert_eq!(worst.len(), 3);
         let longest = worst[0]["total_ns"].as_u64().unwrap() as f64 / 1e6;
-        assert!((longest - latency.1["max"].as_f64().unwrap()).abs() < 1e-3, "{worst:?}");
+        assert!((longest - latency.1["max"].as_f64().unwrap() / 1e6).abs() < 1e-3, "{worst:?}");
         let modules = found["modules"].as_array().unwrap();
         let names: Vec<&str> = modules.iter().map(|it| it["module"].as_str().unwrap()).collect();
         let all = ["segmentation", "tracking", "prediction", "planning", "control", "brake"];

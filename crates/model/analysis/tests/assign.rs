@@ -122,6 +122,7 @@ fn assigned_system_uses_no_bucket_that_has_no_bound() {
     for chain in &mut system.chains[2..6] {
         chain.best_effort = true;
     }
+    system.chains.iter_mut().for_each(|chain| chain.buckets[0] = 0);
     let found = assign(&system, &AssignOptions::default());
     assert!(found.schedulable);
     assert!(found.system.chains[..2].iter().all(|chain| chain.buckets[0] > 0));
@@ -157,7 +158,16 @@ fn system_that_is_late_without_any_work_has_no_margin() {
 
 #[test]
 fn deadline_monotonic_is_tried_after_what_is_given() {
-    let system = Fig14::a(4, 10).draw(&mut stream(1, 1, 1));
+    let chains = vec![
+        chain(1, 30 * MS, 0, vec![callback(0, MS, 10 * MS)]),
+        chain(2, 100 * MS, 1, vec![callback(1, MS, 30 * MS)]),
+    ];
+    let system = System {
+        accelerators: vec![Accelerator { buckets: 2, concurrent_lowest: false }],
+        executors: (0..2).map(|core| Executor { core, priority: 9 }).collect(),
+        chains,
+        ..System::default()
+    };
     let found = assign(&system, &AssignOptions::default());
     assert_eq!((found.method, found.analyses), (Method::DeadlineMonotonic, 2));
     let again = assign(&found.system, &AssignOptions::default());

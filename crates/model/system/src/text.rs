@@ -215,6 +215,6 @@ chains:
         let mut model = source.system.model();
         model.executors[1].priority = 70;
         let error = source.assigned(&model).unwrap_err().to_string();
-        assert!(error.contains("values of which each stands for one chain"), "{error}");
+        assert!(error.contains("expected a value that can be changed in its place"), "{error}");
     }
 }

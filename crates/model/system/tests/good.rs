@@ -57,7 +57,7 @@ fn examples_that_promise_deadlines_declare_their_overheads() {
 #[test]
 fn the_error_of_the_reference_page_is_what_the_parser_says() {
     let page = std::fs::read_to_string(repository().join("docs/system-file.md")).unwrap();
-    let text = "accelerators: []\nexecutors:\n  - {id: e, core: 0, priority: 0}\nchains:\n  - id: brake\n    priority: 1\n    deadline: 150 ms\n    period: 120 ms\n    callbacks: [{id: c, executor: e, cpu: 1}]\n";
+    let text = "accelerators: []\nexecutors:\n  - {id: e, core: 0, priority: 0}\nchains:\n  - id: brake\n    priority: 1\n    deadline: 150 ms\n    period: 120 ms\n    callbacks: [{id: c, executor: e, cpu: 1 ms}]\n";
     let error = System::parse(text, "robot.yaml").unwrap_err();
     assert_eq!(blocks(&page, "text"), [format!("{error}\n")]);
 }

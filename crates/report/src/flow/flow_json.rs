@@ -8,7 +8,7 @@ use stats::Summary;
 pub fn json(run: &FlowRun) -> Value {
     json!({
         "schema": "keeptime.flow",
-        "version": 1,
+        "version": 2,
         "file": run.file,
         "command": run.command,
         "scenario": run.scenario,
@@ -20,12 +20,12 @@ pub fn json(run: &FlowRun) -> Value {
 fn of_drive(drive: &FlowDrive) -> Value {
     json!({
         "policy": drive.policy,
-        "driven_s": drive.driven_s,
+        "driven_ns": ns(drive.driven_s * 1e3),
         "lost_events": drive.lost,
         "modules": drive.modules.iter().map(of_module).collect::<Vec<_>>(),
         "middleware": middleware::json(drive),
-        "frame_to_command_ms": times(&drive.frames_ms),
-        "frame_middleware_ms": times(&drive.carried_ms),
+        "frame_to_command_ns": times_ns(&drive.frames_ms),
+        "frame_middleware_ns": times_ns(&drive.carried_ms),
         "unanswered_frames": drive.unanswered,
         "ahead": {"used": drive.ahead.0, "asked": drive.ahead.1},
         "guests": {"admitted": drive.guests.0, "asked": drive.guests.1, "overruns": drive.overruns},
@@ -41,14 +41,26 @@ fn of_module(module: &ModuleTimes) -> Value {
         "fast": module.fast,
         "guests": module.guests,
         "cancelled": module.cancelled,
-        "took_ms": times(&module.took_ms),
-        "waited_ms": times(&module.waited_ms),
+        "took_ns": times_ns(&module.took_ms),
+        "waited_ns": times_ns(&module.waited_ms),
     })
 }
 
-pub(super) fn times(samples: &[f64]) -> Value {
-    let quantiles = |all: Summary| json!({"count": samples.len(), "p50": all.p50, "p99": all.p99, "max": all.max});
-    Summary::of(samples).map_or(Value::Null, quantiles)
+/// Quantiles of times in ms, as nanoseconds.
+pub(super) fn times_ns(samples_ms: &[f64]) -> Value {
+    let quantiles = |all: Summary| {
+        json!({
+            "count": samples_ms.len(),
+            "p50": ns(all.p50),
+            "p99": ns(all.p99),
+            "max": ns(all.max),
+        })
+    };
+    Summary::of(samples_ms).map_or(Value::Null, quantiles)
+}
+
+fn ns(ms: f64) -> u64 {
+    (ms * 1e6).round() as u64
 }
 
 fn of_path(path: &CriticalPath) -> Value {
@@ -65,7 +77,7 @@ fn of_path(path: &CriticalPath) -> Value {
     };
     json!({
         "frame": path.frame,
-        "from_s": path.from_s,
+        "from_ns": ns(path.from_s * 1e3),
         "total_ns": path.total_ns(),
         "sensor_ns": path.sensor_ns,
         "confirm_ns": path.confirm_ns,

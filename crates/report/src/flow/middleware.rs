@@ -50,9 +50,9 @@ pub(super) fn json(drive: &FlowDrive) -> Value {
         json!({
             "topic": topic.topic,
             "bytes": {"count": topic.bytes.len(), "mean": topic.mean_bytes()},
-            "serialise_ms": super::flow_json::times(&topic.serialise_ms),
-            "hop_ms": super::flow_json::times(&topic.hop_ms),
-            "deserialise_ms": super::flow_json::times(&topic.deserialise_ms),
+            "serialise_ns": super::flow_json::times_ns(&topic.serialise_ms),
+            "hop_ns": super::flow_json::times_ns(&topic.hop_ms),
+            "deserialise_ns": super::flow_json::times_ns(&topic.deserialise_ms),
         })
     };
     drive.topics.iter().map(topic).collect()
