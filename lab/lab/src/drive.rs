@@ -152,47 +152,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let named = scenario.load()?;
     output::write("--write", args.write.as_deref(), || Ok(named.scenario.to_yaml()))?;
     let mut run = beginning(args, &named, places.as_ref())?;
-    let stack = args.stack.stack();
     let tape = |path: &PathBuf| trace::Tape::create(path, &run, args.clock);
     let mut tape = args.trace.as_ref().map(tape).transpose()?;
     let policies = args.policies();
     let progress = Progress::start("keeptime-lab drive", None);
     let driven = policies.iter().enumerate().try_for_each(|(number, policy)| {
-        let perception = perception(args);
-        let features = Features {
-            confirm_frames: args.confirm,
-            middleware: args.middleware,
-            perception: perception.clone(),
-            ..policy.features()
-        };
         progress.at(number as u64, policies.len() as u64, &format!("driving under {policy}"));
-        let mut film = film::Film::default();
-        let show = &mut |world: &World| {
-            film.take(world);
-            signals::interrupted().map_or(ControlFlow::Continue(()), |_| ControlFlow::Break(()))
-        };
-        let (scenario, until) = (&named.scenario, named.until);
-        let driven = match &places {
-            None => {
-                let costs = policy.costs(args.factor);
-                driving::drive::watch(scenario, stack, &features, costs, until, show)
-            }
-            Some(places) => {
-                let at = (places, args.factor);
-                driving::wall::watch(scenario, stack, &features, at, until, show)
-            }
-        };
-        signals::check()?;
-        let outcome = driven?;
-        run.marks.extend(clock::marks(*policy, &outcome));
-        run.marks.extend(perception.map(|it| answers(*policy, &it)));
-        if let (Some(hazard), Some(began)) = (&mut run.hazard, outcome.began) {
-            hazard.began_s = began;
-        }
-        if let Some(tape) = &mut tape {
-            tape.add(policy.to_string(), &outcome)?;
-        }
-        run.drives.push(film.develop(policy.to_string(), &outcome));
+        under(args, *policy, (&named, places.as_ref()), &mut run, tape.as_mut())?;
         progress.tell(format_args!("{policy}: finished"));
         Ok(())
     });
@@ -208,6 +174,51 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     print(args, &run, &end)?;
     let collided = run.drives.iter().any(|drive| drive.collision.is_some());
     end.answer(ExitCode::from(u8::from(collided)))
+}
+
+/// Drives under a policy.
+fn under(
+    args: &Args,
+    policy: Policy,
+    (named, places): (&Named, Option<&Places>),
+    run: &mut DriveRun,
+    tape: Option<&mut trace::Tape>,
+) -> anyhow::Result<()> {
+    let perception = perception(args);
+    let features = Features {
+        confirm_frames: args.confirm,
+        middleware: args.middleware,
+        perception: perception.clone(),
+        ..policy.features()
+    };
+    let mut film = film::Film::default();
+    let show = &mut |world: &World| {
+        film.take(world);
+        signals::interrupted().map_or(ControlFlow::Continue(()), |_| ControlFlow::Break(()))
+    };
+    let (scenario, stack, until) = (&named.scenario, args.stack.stack(), named.until);
+    let driven = match places {
+        None => {
+            let costs = policy.costs(args.factor);
+            driving::drive::watch(scenario, stack, &features, costs, until, show)
+        }
+        Some(places) => {
+            let at = (places, args.factor);
+            driving::wall::watch(scenario, stack, &features, at, until, show)
+        }
+    };
+    signals::check()?;
+    let outcome = driven?;
+    run.marks.extend(clock::marks(policy, &outcome));
+    run.marks.extend(perception.map(|it| answers(policy, &it)));
+    if let (Some(hazard), Some(began)) = (&mut run.hazard, outcome.began) {
+        hazard.began_s = began;
+    }
+    if let Some(tape) = tape {
+        tape.add(policy.to_string(), &outcome)?;
+    }
+    run.drives.push(film.develop(policy.to_string(), &outcome));
+    Ok(())
 }
 
 /// The network's service, for one drive.

@@ -168,8 +168,10 @@ fn missed_deadline_under_a_judged_policy_is_exit_status_1() {
     assert!(text.contains("Judged under priority: no critical chain was late."), "{text}");
 }
 
-/// A chain that needs a thousandth of its period.
+/// A chain that needs a thousandth of its period, and is allowed a tenth by its bound.
 const ROOMY: &str = "
+epsilon: 100 ms
+kappa: 100 ms
 accelerators: [{id: gpu0, buckets: 1, cores: [0]}]
 executors: [{id: a, core: 1, priority: 5}]
 chains:

@@ -115,7 +115,7 @@ fn drive_that_is_not_wanted_any_more_ends_at_once() {
         steps += 1;
         if steps < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let (costs, until) = (Costs::default(), Until::End);
+    let (costs, until) = (driving::Policy::Base.costs(1.0), Until::End);
     let stopped = driving::drive::watch(&scenario, Stack::A, &features, costs, until, &mut stop);
     assert!(matches!(stopped, Err(driving::drive::Error::Stopped)));
     assert_eq!(steps, 3);

@@ -110,7 +110,11 @@ fn tell(
         let hogs = cores.iter().zip(got).map(|(core, got)| json!({"core": core, "mb_per_s": got}));
         let hogs: Vec<_> = hogs.collect();
         let access = access_name(args.access);
-        writeln!(out, "{}", json!({"at_s": at, "access": access, "hogs": hogs, "mb_per_s": total}))
+        let line = json!({
+            "schema": "keeptime.bench-hog", "version": 1, "at_ns": (at * 1e9).round(),
+            "access": access, "hogs": hogs, "mb_per_s": total,
+        });
+        writeln!(out, "{line}")
     } else {
         let each = cores.iter().zip(got).map(|(core, got)| format!("core {core}: {got:.0}"));
         let each: Vec<String> = each.collect();
