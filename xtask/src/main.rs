@@ -65,13 +65,16 @@ enum Task {
     Deny,
     /// Build the tool with the oldest supported compiler, which rustup installs
     Oldest,
+    /// Run the unit tests of shared memory, guarded locks and recordings in Miri, which finds undefined
+    /// behaviour; rustup installs it
+    Miri,
     /// Build the pages as a site (mdBook), with all links checked
     Docs,
     /// Make a tarball and a Debian package of the tool and its C libraries
     Package(release::Args),
     /// Run the server's tests instrumented, and check that they cover the server
     Coverage,
-    /// Tidy, deny, oldest, test and coverage
+    /// Tidy, deny, oldest, miri, test and coverage
     Ci,
 }
 
@@ -86,12 +89,14 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Deny => deny::run(),
         Task::Oldest => oldest(),
+        Task::Miri => miri(),
         Task::Docs => docs::run(),
         Task::Package(args) => release::run(&args),
         Task::Coverage => coverage::run(),
         Task::Ci => tidy::run()
             .and_then(|()| deny::run())
             .and_then(|()| oldest())
+            .and_then(|()| miri())
             .and_then(|()| test())
             .and_then(|()| coverage::run()),
     };
@@ -156,6 +161,26 @@ fn oldest() -> anyhow::Result<()> {
     Step::program("rustup")
         .args(["run", OLDEST, "cargo", "build", "--locked", "--target-dir"])
         .arg(target().join("oldest"))
+        // Of the toolchain that runs this task.
+        .without(&["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"])
+        .run()
+}
+
+/// Runs what needs no kernel beyond futexes: Miri has no memory files, sockets with credentials, signals
+/// or scheduling policies. Its weak memory, which loom's models cover, cannot do with accesses of
+/// different sizes to the same bytes, as peers may do them.
+fn miri() -> anyhow::Result<()> {
+    Step::program("rustup")
+        .args(["toolchain", "install", "nightly", "--profile", "minimal", "--no-self-update"])
+        .args(["--component", "miri,rust-src"])
+        .run()?;
+    let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-disable-weak-memory-emulation";
+    Step::program("rustup")
+        .args(["run", "nightly", "cargo", "miri", "test", "--lib"])
+        .args(["-p", "keeptime-shm", "-p", "keeptime-guard", "-p", "keeptime-record"])
+        .arg("--target-dir")
+        .arg(target().join("miri"))
+        .env("MIRIFLAGS", flags)
         // Of the toolchain that runs this task.
         .without(&["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"])
         .run()

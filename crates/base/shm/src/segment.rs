@@ -161,8 +161,24 @@ impl Mapping {
     ///
     /// # Errors
     /// [`Error::BadSize`] for none, [`Error::System`] when the kernel refuses.
+    #[cfg(not(miri))]
     pub fn anonymous(size: usize) -> Result<Arc<Mapping>, Error> {
         Segment::create("keeptime-anonymous", size)?.map()
+    }
+
+    /// The same for Miri, which has no memory files.
+    #[cfg(miri)]
+    pub fn anonymous(size: usize) -> Result<Arc<Mapping>, Error> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let null = std::ptr::null_mut::<c_void>();
+        // SAFETY: a fresh mapping at an address of the kernel's choosing overlaps nothing.
+        let address = unsafe { rustix::mm::mmap_anonymous(null, size, access, MapFlags::PRIVATE) };
+        let base = NonNull::new(address.map_err(Error::system("mmap"))?.cast::<u8>());
+        let base = base.expect("a mapping is not at address 0");
+        // Nothing reads this file.
+        let fd = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty());
+        let fd = fd.map_err(Error::system("eventfd"))?;
+        Ok(Arc::new(Mapping { base, size, fd, cost_bytes: size as u64, guard: None }))
     }
 
     fn new(segment: &Segment, populate: MapFlags) -> Result<Mapping, Error> {
@@ -298,7 +314,8 @@ unsafe impl Send for Mapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
-#[cfg(test)]
+// Miri has no memory files.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create};

@@ -139,7 +139,7 @@ mod real {
     }
 
     fn address(time: Option<&Time>) -> usize {
-        time.map_or(0, |time| ptr::from_ref(time).addr())
+        time.map_or(0, |time| ptr::from_ref(time).expose_provenance())
     }
 
     fn woken(result: isize) -> Woken {
@@ -159,7 +159,7 @@ mod real {
         if until.is_some_and(|until| until.clock == Clock::Realtime) {
             operation |= CLOCK_REALTIME;
         }
-        let (word, value) = (word.as_ptr().addr(), value as usize);
+        let (word, value) = (word.as_ptr().expose_provenance(), value as usize);
         let arguments = [word, operation, value, address(time.as_ref()), 0, ALL_BITS];
         // SAFETY: it reads the word and the time.
         woken(unsafe { call(FUTEX, arguments) })
@@ -171,7 +171,7 @@ mod real {
     pub(crate) fn wake(word: *const AtomicU32, count: u32, private: bool) {
         let operation = if private { WAKE | PRIVATE } else { WAKE };
         // SAFETY: this system call reads and writes no memory of this process.
-        unsafe { call(FUTEX, [word.addr(), operation, count as usize, 0, 0, 0]) };
+        unsafe { call(FUTEX, [word.expose_provenance(), operation, count as usize, 0, 0, 0]) };
     }
 
     /// Sleeps while both private words have these values.
@@ -191,7 +191,7 @@ mod real {
         const SIZE_U32: u32 = 2;
         let entries = words.map(|(word, value)| Entry {
             value: value.into(),
-            word: word.as_ptr().addr() as u64,
+            word: word.as_ptr().expose_provenance() as u64,
             flags: SIZE_U32 | PRIVATE as u32,
             reserved: 0,
         });
@@ -200,7 +200,8 @@ mod real {
             _ => 1,
         };
         let time = until.map(time);
-        let arguments = [entries.as_ptr().addr(), 2, 0, address(time.as_ref()), clock, 0];
+        let arguments =
+            [entries.as_ptr().expose_provenance(), 2, 0, address(time.as_ref()), clock, 0];
         let result = match is_restricted() {
             true => NOT_PERMITTED,
             // SAFETY: it reads the entries, the words that they name, and the time.
@@ -222,7 +223,8 @@ mod real {
 
     fn lock_pi_by(operation: usize, word: &AtomicU32, until: Deadline) -> isize {
         let time = time(until);
-        let arguments = [word.as_ptr().addr(), operation | PRIVATE, 0, address(Some(&time)), 0, 0];
+        let arguments =
+            [word.as_ptr().expose_provenance(), operation | PRIVATE, 0, address(Some(&time)), 0, 0];
         // SAFETY: it reads and writes the word, and reads the time.
         unsafe { call(FUTEX, arguments) }
     }
@@ -263,7 +265,9 @@ mod real {
         // The kernel checks that too; here it saves the call.
         if word.load(Ordering::SeqCst) & ID == me {
             // SAFETY: it reads and writes the word.
-            unsafe { call(FUTEX, [word.as_ptr().addr(), UNLOCK_PI | PRIVATE, 0, 0, 0, 0]) };
+            unsafe {
+                call(FUTEX, [word.as_ptr().expose_provenance(), UNLOCK_PI | PRIVATE, 0, 0, 0, 0])
+            };
         }
     }
 }

@@ -36,6 +36,7 @@ mod real {
     /// # Safety
     /// The call does what it does: the caller knows which memory it reads and writes.
     #[inline]
+    #[cfg(not(miri))]
     pub(crate) unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
         let result: isize;
         // SAFETY: the kernel keeps all registers but these; memory is the caller's concern.
@@ -46,6 +47,32 @@ mod real {
                 out("rcx") _, out("r11") _, options(nostack));
         }
         result
+    }
+
+    /// The same for Miri, which runs no assembly and delivers no signals.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(miri)]
+    pub(crate) unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
+        let [address, operation, value, timeout, other, bits] = arguments;
+        let result = match number {
+            RT_SIGPROCMASK => 0,
+            GETPID => std::process::id().into(),
+            // SAFETY: without arguments.
+            GETTID => unsafe { libc::syscall(libc::SYS_gettid) },
+            // `futex`, to wait and to wake. SAFETY: as the caller says.
+            202 if [0, 1, 9, 10].contains(&(operation & 0x7f)) => unsafe {
+                let (operation, value, bits) = (operation as i32, value as u32, bits as u32);
+                let timeout = std::ptr::with_exposed_provenance::<libc::timespec>(timeout);
+                let address = std::ptr::with_exposed_provenance::<u32>(address);
+                let other = std::ptr::with_exposed_provenance::<u32>(other);
+                libc::syscall(libc::SYS_futex, address, operation, value, timeout, other, bits)
+            },
+            _ => return -(libc::ENOSYS as isize),
+        };
+        let errno = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        if result < 0 { -errno() as isize } else { result as isize }
     }
 
     static RESTRICTED: AtomicBool = AtomicBool::new(false);
@@ -66,7 +93,14 @@ mod real {
     fn set_signals(signals: u64) -> u64 {
         const SETMASK: usize = 2;
         let mut old = 0u64;
-        let arguments = [SETMASK, (&raw const signals).addr(), (&raw mut old).addr(), 8, 0, 0];
+        let arguments = [
+            SETMASK,
+            (&raw const signals).expose_provenance(),
+            (&raw mut old).expose_provenance(),
+            8,
+            0,
+            0,
+        ];
         // SAFETY: it reads one set and writes the other.
         unsafe { call(RT_SIGPROCMASK, arguments) };
         old
@@ -157,7 +191,7 @@ mod real {
         }
         let mut attributes = Attributes::default();
         let bytes = size_of::<Attributes>();
-        let address = core::ptr::from_mut(&mut attributes).addr();
+        let address = core::ptr::from_mut(&mut attributes).expose_provenance();
         // SAFETY: it writes at most so many bytes.
         let result = unsafe { call(SCHED_GETATTR, [thread as usize, address, bytes, 0, 0, 0]) };
         match result {

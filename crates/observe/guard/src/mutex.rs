@@ -461,6 +461,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no C library")]
     fn short_ways_leave_the_words_as_the_c_library_does() {
         type Call = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> i32;
         let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;

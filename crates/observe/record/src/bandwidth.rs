@@ -100,7 +100,8 @@ impl Side {
     }
 }
 
-#[cfg(test)]
+// Miri has no memory files.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use crate::{Error, Recording, Settings};

@@ -172,7 +172,8 @@ fn pass(guest: &OwnedFd, memory: BorrowedFd<'_>, size: usize) -> bool {
     rustix::net::sendmsg(guest, &[IoSlice::new(&size)], &mut control, flags).is_ok()
 }
 
-#[cfg(test)]
+// Miri has no memory files.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use crate::{Recording, Settings};

@@ -63,6 +63,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes in Miri")]
     fn users_that_came_long_ago_are_forgotten_before_those_who_spent_their_pace() {
         let mut pace = Pace::new(2);
         for uid in 0..MOST_USERS as u32 - 1 {

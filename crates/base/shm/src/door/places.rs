@@ -146,6 +146,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes in Miri")]
     fn seats_of_users_who_left_serve_others() {
         let mut places = places(0);
         let taken = places.counts();

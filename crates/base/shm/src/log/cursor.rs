@@ -89,7 +89,7 @@ impl Cursor {
     /// never in between. It needs no bus lock, since no other thread uses the cursor.
     #[inline(always)]
     pub(super) fn reserve(&self) -> CursorPlace {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         {
             let mut place: u64 = 1;
             // SAFETY: the word is a live atomic of this thread; `xadd` adds to it and returns
@@ -100,7 +100,7 @@ impl Cursor {
             }
             CursorPlace(place)
         }
-        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
         {
             if Mutant::SlotTakenInTwoSteps.is_on() {
                 let place = self.place.load(Ordering::Relaxed);

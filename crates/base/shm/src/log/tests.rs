@@ -170,6 +170,7 @@ fn handler_at_any_step_leaves_counts_that_can_be() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes in Miri")]
 fn full_log_counts_very_many_lost_entries_exactly() {
     let memory = memory(1, Keep::First);
     let (log, cursor) = (memory.1, Cursor::default());

@@ -68,6 +68,7 @@ impl Scene {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes in Miri")]
 fn many_threads_lose_no_update_and_leave_nothing_behind() {
     let seconds = std::env::var("KEEPTIME_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     let end = Instant::now() + Duration::from_secs_f64(seconds.unwrap_or(1.0));

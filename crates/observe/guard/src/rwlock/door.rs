@@ -37,12 +37,25 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// The word, and behind it the number of the memory in which the thread lives whose id the word
+/// has, or had last: see [`both`]. Every access of this program is to both, since accesses of two
+/// sizes at once are undefined in Rust's memory model; the kernel sees the word alone.
+#[cfg(not(loom))]
+type Words = AtomicU64;
+/// In the model there is one memory.
+#[cfg(loom)]
+type Words = AtomicU32;
+
+/// The two words as a processor of little-endian order has them in one.
+#[cfg(not(loom))]
+fn both(word: u32, memory: u32) -> u64 {
+    u64::from(memory) << 32 | u64::from(word)
+}
+
 /// The word and what it guards.
 #[repr(C)]
 pub(super) struct Entrance {
-    word: AtomicU32,
-    /// The memory in which the thread lives whose id the word has, or had last.
-    memory: AtomicU32,
+    words: Words,
     queue: UnsafeCell<Queue>,
 }
 
@@ -51,18 +64,13 @@ unsafe impl Sync for Entrance {}
 
 impl Entrance {
     pub(super) fn new() -> Entrance {
-        Entrance {
-            word: AtomicU32::new(0),
-            memory: AtomicU32::new(0),
-            queue: UnsafeCell::new(Queue::new()),
-        }
+        Entrance { words: Words::new(0), queue: UnsafeCell::new(Queue::new()) }
     }
 
     /// Returns true if no thread has used the lock. Only the lock's tag says whether that is still
     /// so.
     pub(super) fn is_unused(&self) -> bool {
-        let words = [&self.word, &self.memory];
-        words.iter().all(|word| word.load(Ordering::Relaxed) == 0)
+        self.words.load(Ordering::Relaxed) == 0
             && self.queue.with(|queue| {
                 // SAFETY: the caller has seen no tag. If another thread claims and uses the lock
                 // just now, these are loads of aligned words, and the answer does not matter.
@@ -72,7 +80,7 @@ impl Entrance {
 
     /// Returns true if no thread is behind it. Acquire pairs with the release of the last one.
     pub(super) fn is_free(&self) -> bool {
-        self.word.load(Ordering::Acquire) == 0
+        self.words.load(Ordering::Acquire) as u32 == 0
     }
 
     /// Works on the queue. The calling thread has blocked its signals, and must not wait.
@@ -92,33 +100,37 @@ impl Entrance {
     /// Enters as the kernel does it, which in the model is one step each.
     #[cfg(loom)]
     fn enter(&self, me: u32, _memory: u32) {
-        let entered = futex::lock_pi(&self.word, me, futex::Deadline::after_ns(0));
+        let entered = futex::lock_pi(&self.words, me, futex::Deadline::after_ns(0));
         assert!(entered.is_ok());
     }
 
     #[cfg(loom)]
     fn leave(&self, me: u32) {
-        futex::unlock_pi(&self.word, me);
+        futex::unlock_pi(&self.words, me);
+    }
+
+    /// The word, for the kernel.
+    #[cfg(not(loom))]
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: the lower half of the words, which is the first; it has their alignment.
+        unsafe { &*core::ptr::from_ref(&self.words).cast::<AtomicU32>() }
     }
 
     #[cfg(not(loom))]
     fn enter(&self, me: u32, memory: u32) {
-        let known = self.memory.load(Ordering::Relaxed);
-        if !self.take(0, known, me, memory) {
+        let seen = self.words.load(Ordering::Relaxed);
+        let known = (seen >> 32) as u32;
+        if !self.take(both(0, known), me, memory) {
             self.enter_in_turn(me, memory);
         }
     }
 
-    /// Takes the door if word and memory are still those that were seen.
+    /// Takes the door if the words are still those that were seen.
     #[cfg(not(loom))]
-    fn take(&self, seen: u32, seen_memory: u32, me: u32, memory: u32) -> bool {
-        let both = |word: u32, memory: u32| u64::from(memory) << 32 | u64::from(word);
-        // SAFETY: the two words are neighbours, at the beginning of a structure that is aligned to
-        // eight bytes. This processor changes both in one step, also for those who look at one.
-        let words = unsafe { &*core::ptr::from_ref(self).cast::<AtomicU64>() };
-        let (from, to) = (both(seen, seen_memory), both(me, memory));
+    fn take(&self, seen: u64, me: u32, memory: u32) -> bool {
         // Acquire pairs with the release in `leave`.
-        words.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let (to, fails) = (both(me, memory), Ordering::Relaxed);
+        self.words.compare_exchange(seen, to, Ordering::Acquire, fails).is_ok()
     }
 
     #[cfg(not(loom))]
@@ -129,24 +141,24 @@ impl Entrance {
         /// Time between looks if the kernel has no such futexes, or they must not be used.
         const POLL_NS: i64 = 200_000;
         loop {
-            let known = self.memory.load(Ordering::Relaxed);
-            let seen = self.word.load(Ordering::Relaxed);
+            let words = self.words.load(Ordering::Relaxed);
+            let (seen, known) = (words as u32, (words >> 32) as u32);
             if seen == 0 || known != memory {
-                match self.take(seen, known, me, memory) {
+                match self.take(words, me, memory) {
                     true => return,
                     false => continue,
                 }
             }
-            match futex::lock_pi(&self.word, me, futex::Deadline::after_ns(LONG_NS)) {
+            match futex::lock_pi(self.word(), me, futex::Deadline::after_ns(LONG_NS)) {
                 Ok(()) => {
                     // Acquire pairs with the release in `leave`; the kernel orders them anyway.
-                    let _ = self.word.load(Ordering::Acquire);
+                    let _ = self.words.load(Ordering::Acquire);
                     return;
                 }
                 Err(futex::NotLent::TimedOut) => {}
                 Err(futex::NotLent::Refused) => {
                     let until = futex::Deadline::after_ns(POLL_NS);
-                    let _ = futex::wait(&self.word, seen, Some(until), true);
+                    let _ = futex::wait(self.word(), seen, Some(until), true);
                 }
             }
         }
@@ -156,10 +168,12 @@ impl Entrance {
     fn leave(&self, me: u32) {
         // Release pairs with the acquire of the thread that enters next.
         let (from, to) = (Ordering::Release, Ordering::Relaxed);
-        if self.word.compare_exchange(me, 0, from, to).is_err() {
+        let memory = (self.words.load(Ordering::Relaxed) >> 32) as u32;
+        let exchange = (both(me, memory), both(0, memory));
+        if self.words.compare_exchange(exchange.0, exchange.1, from, to).is_err() {
             // Others wait at the door: the kernel gives it to the most urgent. Changes nothing.
-            self.word.fetch_or(0, Ordering::Release);
-            futex::unlock_pi(&self.word, me);
+            self.words.fetch_or(0, Ordering::Release);
+            futex::unlock_pi(self.word(), me);
         }
     }
 }

@@ -274,6 +274,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not say that a thread has ended")]
     fn threads_that_have_ended_are_taken_out() {
         let readers = Readers::new();
         let ended = std::thread::scope(|scope| scope.spawn(me).join().unwrap());
@@ -311,6 +312,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes in Miri")]
     fn threads_of_many_locks_find_what_they_left() {
         let readers = Readers::new();
         let barrier = Barrier::new(4);

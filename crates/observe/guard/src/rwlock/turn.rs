@@ -492,6 +492,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not say that a thread has ended")]
     fn reader_that_sleeps_or_has_ended_does_not_keep_a_waiter_from_lending_to_others() {
         let lending = lending();
         let ended = || {
@@ -535,6 +536,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes in Miri")]
     fn lenders_exclude_each_other_and_leave_nothing_behind() {
         let lending = lending();
         let inside = AtomicU32::new(0);

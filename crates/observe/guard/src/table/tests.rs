@@ -31,6 +31,7 @@ fn who_is_passed_over_is_called_once_before_its_turn() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri runs one thread at a time")]
 fn mutex_that_is_not_taken_in_time_is_taken_back_and_its_waiter_stands_again() {
     let table = Table::new();
     let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
