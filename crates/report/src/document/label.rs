@@ -113,13 +113,18 @@ mod tests {
 
     const EDGES: (i32, i32) = (0, 500);
 
+    /// Returns true if two labels cover each other, or if a line, which ends below its own row, goes
+    /// through a label in a row below that.
     fn collide(labels: &[(i32, i32)], places: &[Place]) -> bool {
-        let marks: Vec<Mark> = labels
-            .iter()
-            .zip(places)
-            .map(|(&(at, width), &place)| Mark { at, width, place })
-            .collect();
-        (0..marks.len()).any(|a| (0..a).any(|b| marks[a].collides(&marks[b])))
+        let drawn = || labels.iter().zip(places);
+        drawn().enumerate().any(|(a, ((at, width), place))| {
+            let right = place.left + width;
+            drawn().enumerate().filter(|(b, _)| a != *b).any(|(_, ((_, wide), other))| {
+                let end = other.left + wide;
+                let covers = place.row == other.row && place.left < end && other.left < right;
+                covers || other.row < place.row && (other.left..end).contains(at)
+            })
+        })
     }
 
     #[test]
