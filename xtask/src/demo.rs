@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let answer = Step::program(programs.join("keeptime-lab"))
         .args(["chains", SYSTEM, "--duration", &args.duration, "--html"])
         .arg(&chains)
-        .args(args.policy.iter().flat_map(|policy| ["--policy", policy]))
+        .args(args.policy.iter().flat_map(|policy| ["--policy", policy.as_str()]))
         .args(&args.more)
         .answers();
 
