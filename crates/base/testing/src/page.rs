@@ -19,6 +19,8 @@ const MARKS: [(&str, &str); 8] = [
 ];
 /// A command that runs until a signal ends it: it gets one when it has printed something.
 const SERVICE: &str = "service";
+/// Commands for which `keeptime serve examples/server.yaml` runs in another terminal.
+const SERVED: &str = "served";
 /// A command whose answer depends on the machine: yes and no (exit status 1) are both right.
 const MEASURES: &str = "measures";
 /// First words of lines that are commands, also in a block without a language.
@@ -37,6 +39,8 @@ pub struct Block {
     pub marks: BTreeSet<String>,
     /// True for a command that runs until a signal ends it.
     pub service: bool,
+    /// True for commands for which a server runs.
+    pub served: bool,
     /// True for a command that may end with 1.
     pub measures: bool,
 }
@@ -213,11 +217,15 @@ impl Page {
         commands: String,
     ) {
         let marks = BTreeSet::new();
-        let mut block =
-            Block { line, commands, output: None, marks, service: false, measures: false };
+        let (service, served, measures) = (false, false, false);
+        let mut block = Block { line, commands, output: None, marks, service, served, measures };
         for word in words {
             block.service |= word == SERVICE;
             block.measures |= word == MEASURES;
+            block.served |= word == SERVED;
+            if word == SERVED {
+                continue;
+            }
             if word == SERVICE || word == MEASURES {
                 // A status of several commands would be that of the last one.
                 let count = block.commands.replace("\\\n", "").lines().count();
@@ -230,7 +238,9 @@ impl Page {
                 let known = MARKS.map(|(mark, _)| mark).join(", ");
                 self.fault(
                     line,
-                    &format!("unknown mark {word:?}; known: {SERVICE}, {MEASURES}, {known}"),
+                    &format!(
+                        "unknown mark {word:?}; known: {SERVICE}, {SERVED}, {MEASURES}, {known}"
+                    ),
                 );
             }
         }

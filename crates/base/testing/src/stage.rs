@@ -154,10 +154,20 @@ fn isolated() -> Command {
 /// The blocks as one script, which ends with the first one that fails.
 fn script(blocks: &[&Block]) -> String {
     let mut script = "set -u; stage=$PWD\n".to_owned();
-    for (number, Block { line, commands, service, measures, .. }) in blocks.iter().enumerate() {
+    for (number, Block { line, commands, service, served, measures, .. }) in
+        blocks.iter().enumerate()
+    {
         writeln!(script, "echo 'line {line} of the page'").expect("a script");
         let wrong =
             format!("echo 'line {line} ended with '$status; cat $stage/.out.{number}; exit 1;");
+        if *served {
+            write!(
+                script,
+                "(exec keeptime serve examples/server.yaml) > $stage/.server 2>&1 &\nserver=$!\n\
+                 until grep -q listening $stage/.server || ! kill -0 $server; do sleep 0.1; done\n"
+            )
+            .expect("a script");
+        }
         if *service {
             // It is ready when it has printed something, and ends well when it is told to.
             write!(
@@ -181,6 +191,9 @@ fn script(blocks: &[&Block]) -> String {
             (false, false) => "-eq 0",
         };
         writeln!(script, "status=$?; [ $status {expected} ] || {{ {wrong} }}").expect("a script");
+        if *served {
+            writeln!(script, "kill $server; wait $server").expect("a script");
+        }
     }
     script
 }

@@ -4,7 +4,7 @@
 //! between two threads, an empty launch that the main thread waits for, and launches that the
 //! observer of the one before submits. Prints p50, p99 and the maximum of each in nanoseconds.
 //!
-//! `cargo run --release -p keeptime-device --example latency [UNIT_CORE]`
+//! `cargo run --release -p keeptime-device --example block_latency [UNIT_CORE]`
 
 use device::software::{Config, SoftwareDevice};
 use device::{Device, Event, Launch, Level, Observer, OperationOutcome, StreamId};
