@@ -1,7 +1,7 @@
 """Runs a network again and again, and prints what it computed, how fast, and how many kernels.
 
     python3 inference.py --network vit_s --mode eager --iterations 200
-    keeptime run --record t.kt -- python3 inference.py --network vit_s --mode graph
+    keeptime run --out t.kt -- python3 inference.py --network vit_s --mode graph
     python3 inference.py --network vit_s --profile      # kernels as PyTorch's own profiler counts
 
 The answer's hash tells whether two runs computed the same bits. With --profile the whole run,

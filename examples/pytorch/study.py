@@ -48,7 +48,7 @@ class Study:
         """What the program prints under the recorder, and the report of its trace."""
         self.count += 1
         trace = self.folder / f"{os.getpid()}-{self.count}-{'-'.join(map(str, arguments))}.kt"
-        command = [self.keeptime, "run", "--quiet", "--record", str(trace), *options, "--"]
+        command = [self.keeptime, "run", "--quiet", "--out", str(trace), *options, "--"]
         answer = self.run(command + self.program("inference.py", *arguments))
         found = None
         if report:
@@ -185,7 +185,7 @@ def cost(study, options, variants):
 
 def recorded(study, options):
     """What recording costs."""
-    variants = {name: [*given, "--record", str(study.folder / f"{name}-{{process}}.kt")]
+    variants = {name: [*given, "--out", str(study.folder / f"{name}-{{process}}.kt")]
                 for name, given in RECORDED.items()}
     return cost(study, options, variants)
 

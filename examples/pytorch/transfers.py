@@ -2,7 +2,7 @@
 is worth: COLA's figures 11d and 13f.
 
     python3 transfers.py --seconds 60 --out transfers.json
-    keeptime run --record t.kt -- python3 transfers.py --ways in-turn --seconds 5
+    keeptime run --out t.kt -- python3 transfers.py --ways in-turn --seconds 5
 
 One process has the networks of a vehicle, a thread each: `yolo` (a camera's image of 1920 x 1080,
 6.2 MB, and a CSPDarknet-53; so many cameras), `tf` (traffic lights: an image like that, four crops

@@ -102,7 +102,7 @@ impl Launches {
         let (trace, page) =
             (folder.join(format!("{name}.kt")), folder.join(format!("{name}.html")));
         let program = Step::program(&keeptime)
-            .args(["run", "--quiet", "--record"])
+            .args(["run", "--quiet", "--out"])
             .arg(&trace)
             .args(options)
             .arg("--")

@@ -200,7 +200,7 @@ fn bad_configurations_and_options_end_with_status_2_and_name_the_place() {
         ("accelerators: [{id: gpu0, buckets: 2, colour: red}]", vec![], "colour"),
         ("server: {priority: 0}", vec![], "accelerators: none: expected at least one"),
         (good, vec!["--policy", "lottery"], "expected priority, fifo or timeslice"),
-        (good, vec!["--accelerator-cores", "gpu9=0"], "no accelerator of that id"),
+        (good, vec!["--accelerator-cores", "gpu9=0"], "expected one of the accelerators"),
         (good, vec!["--accelerator-cores", "gpu0"], "expected ACCELERATOR=CORE,CORE"),
         (good, vec!["--accelerator-cores", "gpu0=4095"], "4095"),
     ] {

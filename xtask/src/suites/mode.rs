@@ -5,7 +5,7 @@ use std::path::Path;
 /// A way to run a program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
 pub(super) enum Mode {
-    /// `--record FILE --all-locks --memory 32MiB`
+    /// `--out FILE --all-locks --memory 32MiB`
     Record,
     /// `--guard inherit --guard-all`
     Inherit,
@@ -36,7 +36,7 @@ impl Mode {
     /// Returns the words before the program. Not `-q`: the lines after the run are read.
     pub(super) fn prefix(self, keeptime: &Path, scratch: &Path) -> Vec<String> {
         let trace = scratch.join(TRACE).to_string_lossy().into_owned();
-        let record = ["--record", &trace, "--all-locks", "--memory", MEMORY];
+        let record = ["--out", &trace, "--all-locks", "--memory", MEMORY];
         let guard = |mode| ["--guard", mode, "--guard-all"];
         let options = match self {
             Mode::Record => record.to_vec(),

@@ -102,7 +102,7 @@ fn record(tier: &str) -> anyhow::Result<Value> {
     let folder = tempfile::tempdir()?;
     let program = std::env::current_exe().context("this program's own file")?;
     let output = Command::new(program)
-        .args(["run", "--json", "--memory", "1MiB", "--tier", tier, "--record"])
+        .args(["run", "--json", "--memory", "1MiB", "--tier", tier, "--out"])
         .arg(folder.path().join("doctor.kt"))
         .args(["--", "true"])
         .stdin(Stdio::null())

@@ -59,7 +59,7 @@ fn the_error_of_the_reference_page_is_what_the_parser_says() {
     let page = std::fs::read_to_string(repository().join("docs/system-file.md")).unwrap();
     let text = "accelerators: []\nexecutors:\n  - {id: e, core: 0, priority: 0}\nchains:\n  - id: brake\n    priority: 1\n    deadline: 150 ms\n    period: 120 ms\n    callbacks: [{id: c, executor: e, cpu: 1 ms}]\n";
     let error = System::parse(text, "robot.yaml").unwrap_err();
-    assert_eq!(blocks(&page, "text"), [format!("{error}\n")]);
+    assert_eq!(blocks(&page, "text example"), [format!("{error}\n")]);
 }
 
 #[test]

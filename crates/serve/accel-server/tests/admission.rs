@@ -187,7 +187,7 @@ fn new_priority_of_a_declared_chain_is_a_decision_too() {
 
 #[test]
 fn chain_of_several_clients_is_one_chain() {
-    let fixture = serve(&one_gpu("buckets: 4", "kappa: 100\nepsilon: 50\nhop: 200"));
+    let fixture = serve(&one_gpu("buckets: 4", "kappa: 100us\nepsilon: 50us\nhop: 200us"));
     let part = |position: u32| {
         Registration::service("busy")
             .chain("see", 7)
@@ -422,7 +422,7 @@ fn sound_analysis_promises_less() {
 
 #[test]
 fn overheads_are_measured_where_nobody_disturbs() {
-    let fixture = serve(&one_gpu("buckets: 2", "sigma: 1\nepsilon: 2"));
+    let fixture = serve(&one_gpu("buckets: 2", "sigma: 1us\nepsilon: 2us"));
     let mut busy = Busy::new(&fixture, "any", 1);
     for _ in 0..50 {
         busy.run(1);

@@ -68,7 +68,7 @@ mod tests {
     fn outcome(best_effort: bool, parts: Vec<PartReport>) -> (ChainResult, Vec<String>) {
         let text = format!(
             "executors: [{{id: e, core: 0, priority: 1}}]\nchains: [{{id: c, priority: 1, period: \
-             10, best_effort: {best_effort}, callbacks: [{{id: a, executor: e, cpu: 1}}]}}]"
+             10us, best_effort: {best_effort}, callbacks: [{{id: a, executor: e, cpu: 1us}}]}}]"
         );
         let system = System::parse(&text, "test.yaml").unwrap();
         let releases = vec![5];

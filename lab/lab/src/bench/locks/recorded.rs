@@ -33,9 +33,9 @@ pub(super) fn run(program: &Path, folder: &Path, mode: Mode, plan: &Plan) -> any
     let file = folder.join("pairs.kt");
     let chunks = chunks(plan);
     let mut command = Command::new(crate::tool::keeptime()?);
-    command.arg("run").arg("--record").arg(&file);
+    command.arg("run").arg("--out").arg(&file);
     command.args(["--tier", "preload", "--quiet", "--memory"]);
-    command.arg((chunks * CHUNK_BYTES as u64).to_string());
+    command.arg(format!("{}KiB", chunks * CHUNK_BYTES as u64 >> 10));
     command.args(match mode {
         Mode::Forward => &["--keep", "last"][..],
         Mode::Contended => &["--keep", "last", "--all-locks", "--contended"],

@@ -103,7 +103,7 @@ fn registrations_of_one_chain_agree() {
     let text = "
 accelerators: [{id: gpu0, buckets: 2}, {id: gpu1, buckets: 2}]
 executors: [{id: e, core: 0, priority: 1}]
-chains: [{id: steer, priority: 3, period: 1 ms, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}]";
+chains: [{id: steer, priority: 3, period: 1 ms, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1us}]}]}]";
     let file = System::parse(text, "test.yaml").unwrap();
     let first = claim(1, 0);
     let refused = |claim: Claim| check(&file, std::slice::from_ref(&first), &claim).unwrap_err().1;
