@@ -35,7 +35,7 @@ pub(super) fn run(program: &Path, folder: &Path, mode: Mode, plan: &Plan) -> any
     let mut command = Command::new(crate::tool::keeptime()?);
     command.arg("run").arg("--out").arg(&file);
     command.args(["--tier", "preload", "--quiet", "--memory"]);
-    command.arg(format!("{}KiB", chunks * CHUNK_BYTES as u64 >> 10));
+    command.arg(format!("{}KiB", (chunks * CHUNK_BYTES as u64) >> 10));
     command.args(match mode {
         Mode::Forward => &["--keep", "last"][..],
         Mode::Contended => &["--keep", "last", "--all-locks", "--contended"],
