@@ -1,8 +1,9 @@
 //! Programs that ask the NVIDIA driver for a GPU's state again and again.
 //!
 //! A query takes locks of the driver that launches and copies of other processes take too. Their
-//! processes are found in `/proc` by name: of the program, or of the program that a shell, an
-//! interpreter, `watch` or a wrapper runs.
+//! processes are found in `/proc` by name: of the program, or of the program that an interpreter,
+//! `watch` or a wrapper runs, or a shell in a loop. Processes that this one descends from are no
+//! pollers: to end them would end the user's own session.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,11 @@ const POLLERS: [&str; 10] = [
     "all-smi",
 ];
 /// Programs whose arguments have the name of the program that they run.
-const RUNNERS: [&str; 8] = ["sh", "bash", "dash", "zsh", "watch", "sudo", "python", "python3"];
+const RUNNERS: [&str; 4] = ["watch", "sudo", "python", "python3"];
+/// Programs whose arguments have commands.
+const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
+/// Words of a shell that begin a loop.
+const LOOPS: [&str; 3] = ["while", "until", "for"];
 /// Words of a shell that stand before a command.
 const KEYWORDS: [&str; 8] = ["do", "then", "else", "while", "until", "if", "exec", "sudo"];
 /// Longest part of a command line that is shown.
@@ -62,9 +67,21 @@ fn running() -> Vec<Poller> {
         let command = polls(&String::from_utf8_lossy(&arguments))?;
         Some(Poller { process: number, command })
     };
+    let ancestors = ancestors();
     let mut found: Vec<Poller> = processes.filter_map(|process| poller(process.path())).collect();
+    found.retain(|poller| !ancestors.contains(&poller.process));
     found.sort_by_key(|poller| poller.process);
     found
+}
+
+/// This process, its parent, and so on.
+fn ancestors() -> Vec<u32> {
+    let parent = |process: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        parent.trim().parse().ok().filter(|parent| *parent != 0)
+    };
+    std::iter::successors(Some(std::process::id()), parent).collect()
 }
 
 /// The command line, if it is that of a poller; arguments end with a zero byte in it.
@@ -73,11 +90,19 @@ fn polls(arguments: &str) -> Option<String> {
     let program = file_name(words.next()?);
     let is_poller = |word: &str| POLLERS.contains(&file_name(word));
     let is_command = |text: &str| {
-        let mut words = text.split_whitespace().filter(|word| !KEYWORDS.contains(word));
-        words.next().is_some_and(is_poller)
+        let mut command = text.split_whitespace().filter(|word| !KEYWORDS.contains(word));
+        command.next().is_some_and(is_poller)
     };
-    let runs = |text: &str| text.split([';', '\n', '|', '&', '(', ')', '`']).any(is_command);
-    let polls = is_poller(program) || RUNNERS.contains(&program) && words.any(runs);
+    let ends_command = [';', '\n', '|', '&', '(', ')', '`'];
+    let loops = |script: &str| {
+        let is_loop = |word: &str| LOOPS.contains(&word);
+        let begins_loop = |command: &str| command.split_whitespace().any(is_loop);
+        let mut rest = script.split(ends_command).skip_while(|command| !begins_loop(command));
+        rest.any(is_command)
+    };
+    let polls = is_poller(program)
+        || RUNNERS.contains(&program) && words.clone().any(is_command)
+        || SHELLS.contains(&program) && words.any(loops);
     if !polls {
         return None;
     }
@@ -109,6 +134,7 @@ mod tests {
             "vim\0nvidia-smi\0",
             "nvidia-persistenced\0",
             "bash\0-c\0grep nvidia-smi x; ls\0",
+            "bash\0-c\0nvidia-smi -l 1 >log & exec ./robot\0",
             "",
             "\0",
         ] {
