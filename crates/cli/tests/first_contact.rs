@@ -187,7 +187,7 @@ fn program_is_recorded_guarded_and_reported_and_a_missing_right_is_named() {
     assert_eq!(guarded.status.code(), Some(7), "{guarded:?}");
 }
 
-/// As where kernel.perf_event_paranoid is above 2, or a container's filter refuses the call.
+/// A filter that refuses perf events, as a container's does, or kernel.perf_event_paranoid above 2.
 #[test]
 fn program_is_recorded_where_performance_events_are_refused() {
     if !can_become_another_user() {

@@ -56,7 +56,7 @@ impl<'t> Edits<'t> {
     /// Takes a key with a short value out of the mapping at `path`, if it is there.
     ///
     /// # Errors
-    /// As [`Edits::set`].
+    /// Those of [`Edits::set`].
     pub fn remove(&mut self, path: &[Step<'_>], key: &str) -> Result<(), Error> {
         let mapping = self.mapping(path)?;
         let Value::Map(entries) = &mapping.value else { return Err(self.fixed(path)) };

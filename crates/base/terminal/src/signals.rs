@@ -18,7 +18,7 @@ use signal_hook::flag;
 /// Longest time between two looks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the handlers of this process have set.
+/// The flags that the handlers of this process set.
 static CAUGHT: OnceLock<Caught> = OnceLock::new();
 
 struct Caught {

@@ -52,7 +52,7 @@ mod real {
     /// The same for Miri, which runs no assembly and delivers no signals.
     ///
     /// # Safety
-    /// As above.
+    /// The caller knows which memory the call reads and writes.
     #[cfg(miri)]
     pub(crate) unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
         let [address, operation, value, timeout, other, bits] = arguments;

@@ -60,7 +60,7 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         }
     });
     let shown = findings.main_patterns();
-    let inks = What::ALL.map(|what| context! { name => what.words(), ink => ink(what).name });
+    let inks = What::ALL.map(|what| context! { name => what.words(), ink => cause_ink(what).name });
     Ok(context! {
         headline => sentence(&headline(findings)),
         beside => beside(findings),
@@ -106,7 +106,7 @@ fn sentence(words: &str) -> String {
 }
 
 /// The colour of a cause: green is work, warm colours are other threads' doing.
-fn ink(what: What) -> Ink {
+pub(super) fn cause_ink(what: What) -> Ink {
     match what {
         What::Executing => SERIES[2],
         What::Lock => SERIES[1],
@@ -163,12 +163,12 @@ fn of_worst(findings: &Findings<'_>, late: Late<'_>) -> Value {
         let percent = 100.0 * detail.ns as f64 / whole as f64;
         let of = if share.details.len() > 1 { format!("{}: ", share.head) } else { String::new() };
         let title = format!("{}: {of}{}", time(detail.ns), detail.words);
-        let (ink, off) = (ink(detail.what).name, detail.kept_off);
+        let (ink, off) = (cause_ink(detail.what).name, detail.kept_off);
         context! { ink, off, width => format!("{percent:.2}"), title }
     });
     let lines = worst::lines(findings, late).into_iter().map(|line| {
         context! {
-            ink => ink(line.what).name,
+            ink => cause_ink(line.what).name,
             detail => line.detail,
             time => line.time,
             percent => line.percent,

@@ -1,4 +1,4 @@
-//! What holds for every page: it needs nothing else, its drawings and controls have names, and its
+//! Properties of every page: it needs nothing else, its drawings and controls have names, and its
 //! tables have captions and headers, and scroll by themselves.
 
 /// Checks a page.

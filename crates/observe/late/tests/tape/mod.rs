@@ -212,7 +212,7 @@ impl Tape {
         }
     }
 
-    /// As `cut`, and this number of records are missing between.
+    /// `cut`, with this number of records missing between.
     pub(crate) fn overwritten(&mut self, stream: Stream, count: u64) {
         let missing_before = count;
         self.streams[stream].blocks.push(Block { missing_before, ..Block::default() });

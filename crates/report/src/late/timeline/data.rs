@@ -3,12 +3,13 @@
 //! Times are nanoseconds since the begin of the window; something that began before has a negative
 //! one. What the numbers of each list are, [`LISTS`] says, and the page as well.
 
+use super::Options;
 use super::arrow::involved;
 use super::timeline_processor::{self, Scheduled};
 use super::window::Window;
-use super::{Options, timeline_cause};
 use crate::Error;
 use crate::late::What;
+use crate::late::html::cause_ink;
 use crate::late::name::{family, kind_name};
 use crate::late::spans::function::Functions;
 use crate::late::spans::spans_lock::{Key, LockNames};
@@ -110,8 +111,7 @@ impl<'t> Data<'t> {
             Tier::Switches => "switches",
             Tier::Scheduler => "scheduler",
         };
-        let causes =
-            What::ALL.iter().map(|what| json!([what.words(), timeline_cause::ink(*what).name]));
+        let causes = What::ALL.iter().map(|what| json!([what.words(), cause_ink(*what).name]));
         let causes = causes.chain([json!(["added up", "grid"])]);
         let lists = LISTS.iter().map(|(name, fields)| (name.to_string(), json!(fields)));
         json!({

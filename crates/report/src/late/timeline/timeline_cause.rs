@@ -2,7 +2,6 @@
 
 use crate::late::What;
 use crate::late::name::task;
-use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
 use late::{Cause, Holder, HolderState, Reason, Survey, Task};
 
 /// The kind of a cause, and who or what it was in this part.
@@ -61,20 +60,5 @@ fn state(holder: &Holder, lock: &impl Fn(u32) -> String) -> String {
         HolderState::Signal { lock: wanted } => format!(", waiting for {}", lock(*wanted)),
         HolderState::Blocked => ", blocked".to_owned(),
         _ => String::new(),
-    }
-}
-
-/// The colour of a kind of cause: that of the list of the worst calls.
-pub(super) fn ink(what: What) -> Ink {
-    match what {
-        What::Executing => SERIES[2],
-        What::Lock => SERIES[1],
-        What::HandOver => SERIES[4],
-        What::Preempted => SERIES[0],
-        What::WokenLate => SERIES[3],
-        What::Signal => MUTED,
-        What::Blocked => BOUND,
-        What::QueueFull => LIMIT,
-        What::Unexplained => SERIES[5],
     }
 }
