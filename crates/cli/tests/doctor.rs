@@ -1,7 +1,7 @@
 //! Drives the real `keeptime doctor`, as this user and as one without any privilege.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -188,4 +188,16 @@ fn program_that_polls_the_gpu_is_named_with_its_process() {
     assert_eq!(check["state"], "limited", "{check}");
     assert!(check["found"].as_str().unwrap().contains(&process), "{check}");
     assert!(check["mend"].as_str().unwrap().contains(&poller.id().to_string()), "{check}");
+}
+
+#[test]
+fn shell_that_runs_the_doctor_is_no_poller() {
+    let script = "while false; do nvidia-smi; done; \"$0\" doctor run --json; exit $?";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_keeptime")]).stdout(Stdio::piped());
+    let shell = shell.env("KEEPTIME_PRELOAD", testing::preload_library()).spawn().unwrap();
+    let process = format!("process {}:", shell.id());
+    let diagnosis = json(&shell.wait_with_output().unwrap());
+    let check = check(&diagnosis, "GPU pollers");
+    assert!(!check["found"].as_str().unwrap().contains(&process), "{check}");
 }
