@@ -3,14 +3,14 @@
 use realtime::machine;
 use rustix::thread::CapabilitySet;
 
-use super::{Finding, kernel};
+use crate::{Finding, kernel};
 
 /// Bytes of the test of locking: above the customary limit of 8 MiB, as much as a small server
 /// needs.
 const LOCK_BYTES: usize = 64 << 20;
 
 /// Tries to lock as much memory as a small server needs.
-pub(super) fn memory_lock() -> Finding {
+pub(crate) fn memory_lock() -> Finding {
     let limit = match machine::memory_lock_limit() {
         None => "unlimited".into(),
         Some(bytes) => format!("{} KiB", bytes >> 10),
@@ -27,7 +27,7 @@ pub(super) fn memory_lock() -> Finding {
 }
 
 /// Checks compaction: locked pages stay in memory, but by default the kernel may move them.
-pub(super) fn locked_pages() -> Finding {
+pub(crate) fn locked_pages() -> Finding {
     let text = std::fs::read_to_string("/proc/sys/vm/compact_unevictable_allowed");
     let grant = "sudo sysctl vm.compact_unevictable_allowed=0";
     match text.as_deref().map(str::trim) {

@@ -4,7 +4,7 @@ use realtime::machine;
 use realtime::thread::{self, Scheduling};
 use rustix::thread::CapabilitySet;
 
-use super::{Finding, kernel};
+use crate::{Finding, kernel};
 
 /// Time that the probe for pauses spins; long enough for fifty timer ticks at 250 Hz.
 const SPIN_NS: u64 = 200_000_000;
@@ -15,7 +15,7 @@ const FAST_CLOCK_NS: u64 = 100;
 
 /// Asks for the highest real-time priority, then for the one that the limit allows, in a thread of
 /// its own.
-pub(super) fn priority() -> Finding {
+pub(crate) fn priority() -> Finding {
     let asked = std::thread::spawn(|| {
         let limit = u8::try_from(machine::priority_limit()).unwrap_or(99).min(98);
         let wanted = [99, limit].into_iter().filter(|priority| *priority > 0);
@@ -60,7 +60,7 @@ fn grant_budget(budget: &machine::CgroupRtBudget) -> String {
 }
 
 /// The budget that a control group of version 1 has for real-time threads.
-pub(super) fn group_budget() -> Finding {
+pub(crate) fn group_budget() -> Finding {
     let Some(budget) = machine::cgroup_rt_budget() else {
         return Finding::ok("control groups have no real-time budget here");
     };
@@ -79,7 +79,7 @@ pub(super) fn group_budget() -> Finding {
 }
 
 /// Time that the kernel keeps from real-time threads.
-pub(super) fn throttling() -> Finding {
+pub(crate) fn throttling() -> Finding {
     let limits = machine::rt_limits();
     let Some((kept_ns, period_ns)) = limits.kept_back() else {
         return Finding::ok("none: a real-time thread that never blocks hangs its core");
@@ -103,7 +103,7 @@ pub(super) fn throttling() -> Finding {
 }
 
 /// The longest time for which a spinning thread was kept from its core.
-pub(super) fn pauses() -> Finding {
+pub(crate) fn pauses() -> Finding {
     let spun = std::thread::spawn(|| {
         // Priority 1 outranks all ordinary threads and gives way to the kernel's own.
         let is_realtime = thread::set_policy(Scheduling::Fifo(1)).is_ok();
@@ -120,7 +120,7 @@ pub(super) fn pauses() -> Finding {
 }
 
 /// Cores that are shared with other machines.
-pub(super) fn hypervisor() -> Finding {
+pub(crate) fn hypervisor() -> Finding {
     if !machine::is_virtual() {
         return Finding::ok("none seen");
     }
@@ -135,7 +135,7 @@ pub(super) fn hypervisor() -> Finding {
 }
 
 /// The cores that this process may use.
-pub(super) fn cores() -> Finding {
+pub(crate) fn cores() -> Finding {
     let (allowed, online) = (thread::cores().len(), machine::online_cores().len());
     let isolated = match machine::isolated_cores().len() {
         0 => "none isolated".into(),
@@ -149,7 +149,7 @@ pub(super) fn cores() -> Finding {
 }
 
 /// The clock's source and the time of a reading.
-pub(super) fn clock() -> Finding {
+pub(crate) fn clock() -> Finding {
     let source = machine::clocksource();
     let start = realtime::clock::monotonic_ns();
     const READINGS: u64 = 1_000;

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Finding;
+use crate::Finding;
 
 /// Programs that poll.
 const POLLERS: [&str; 10] = [
@@ -41,7 +41,7 @@ struct Poller {
 }
 
 /// Looks for pollers among the processes that are visible here.
-pub(super) fn pollers() -> Finding {
+pub(crate) fn pollers() -> Finding {
     let found = running();
     if found.is_empty() {
         return Finding::ok(match Path::new("/proc/1/cmdline").exists() {

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use rustix::fs::{Access, access};
 
-use super::Finding;
+use crate::Finding;
 
 /// Address at which participants of DDS announce themselves.
 const DISCOVERY: Ipv4Addr = Ipv4Addr::new(239, 255, 0, 1);
 
 /// The folder in which a server of this user puts its socket, or the nearest one that exists.
-pub(super) fn socket_folder() -> Finding {
+pub(crate) fn socket_folder() -> Finding {
     let socket = shm::environment::own_socket("keeptime");
     let folder = socket.parent().unwrap_or(Path::new("/"));
     let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
@@ -23,7 +23,7 @@ pub(super) fn socket_folder() -> Finding {
 }
 
 /// Checks that this build knows the ROS 2 graph.
-pub(super) fn ros() -> Finding {
+pub(crate) fn ros() -> Finding {
     match cfg!(feature = "ros") {
         true => Finding::ok("part of this build"),
         false => Finding::missing("not part of this build")
@@ -32,7 +32,7 @@ pub(super) fn ros() -> Finding {
 }
 
 /// Checks that this build knows DDS security.
-pub(super) fn dds_security() -> Finding {
+pub(crate) fn dds_security() -> Finding {
     match cfg!(feature = "dds-security") {
         true => Finding::ok("part of this build"),
         false => Finding::missing("not part of this build")
@@ -41,7 +41,7 @@ pub(super) fn dds_security() -> Finding {
 }
 
 /// Joins the group of discovery on the interface that the routes name.
-pub(super) fn multicast() -> Finding {
+pub(crate) fn multicast() -> Finding {
     let joined = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
         socket.join_multicast_v4(&DISCOVERY, &Ipv4Addr::UNSPECIFIED)?;
         socket.connect((DISCOVERY, 7400))?;

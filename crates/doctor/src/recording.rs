@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use trace::session::Library;
 
-use super::{Finding, cause, kernel};
+use crate::{FindLibrary, Finding, cause, kernel};
 
 /// Machines of ELF files, by the names of the architectures.
 const MACHINES: [(&str, u16); 2] = [("x86_64", 62), ("aarch64", 183)];
@@ -16,12 +16,12 @@ const MACHINES: [(&str, u16); 2] = [("x86_64", 62), ("aarch64", 183)];
 const HEAD_BYTES: usize = 20;
 
 /// The preload library: where it is, for which architecture, and whether a program loads it.
-pub(super) fn preload_library() -> Finding {
+pub(crate) fn preload_library(library: FindLibrary) -> Finding {
     let missing = |error: anyhow::Error| {
         Finding::missing(format!("{error:#}"))
             .mend("cargo install --path crates/cli (a release has the library inside)")
     };
-    let found = match describe() {
+    let found = match describe(library) {
         Ok(found) => found,
         Err(error) => return missing(error),
     };
@@ -35,9 +35,9 @@ pub(super) fn preload_library() -> Finding {
 }
 
 /// Place and architecture of the library.
-fn describe() -> anyhow::Result<String> {
+fn describe(library: FindLibrary) -> anyhow::Result<String> {
     let mut head = [0; HEAD_BYTES];
-    let place = match crate::run::find_library()? {
+    let place = match library()? {
         Library::Content(content) => {
             head.copy_from_slice(content.get(..HEAD_BYTES).context("the library is cut off")?);
             "inside this program".to_owned()
@@ -59,7 +59,7 @@ fn describe() -> anyhow::Result<String> {
 }
 
 /// Recording of every switch and wake-up, by the kernel's tracer.
-pub(super) fn scheduler_events() -> Finding {
+pub(crate) fn scheduler_events() -> Finding {
     match record("scheduler") {
         Ok(_) => Finding::ok("every switch and wake-up (tier scheduler)"),
         Err(error) => Finding::limited(reason(&error)).mend(match kernel::is_root() {
@@ -70,7 +70,7 @@ pub(super) fn scheduler_events() -> Finding {
 }
 
 /// Recording of the program's own switches, by performance events.
-pub(super) fn perf_events() -> Finding {
+pub(crate) fn perf_events() -> Finding {
     let file = "/proc/sys/kernel/perf_event_paranoid";
     let level = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
     let said = level.map_or("no kernel.perf_event_paranoid".into(), |level: i32| {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Finding, device};
+use crate::{Finding, device};
 
 /// Returns the file that the dynamic linker would load for the first of these names that it finds.
 /// The linker is asked to list and not to run: no code of a library is executed.
@@ -21,7 +21,7 @@ fn find(names: &[&str]) -> Option<String> {
 }
 
 /// The library that `keeptime run --gpu` records the GPU's work with.
-pub(super) fn cupti() -> Finding {
+pub(crate) fn cupti() -> Finding {
     match find(&["libcupti.so.13", "libcupti.so.12", "libcupti.so"]) {
         Some(path) => Finding::ok(path),
         None => Finding::missing("no libcupti.so").mend(
@@ -32,7 +32,7 @@ pub(super) fn cupti() -> Finding {
 }
 
 /// The library that `nvidia-smi` reads a GPU's state with.
-pub(super) fn nvml() -> Finding {
+pub(crate) fn nvml() -> Finding {
     match find(&["libnvidia-ml.so.1"]) {
         Some(path) => Finding::ok(path),
         None => Finding::missing("no libnvidia-ml.so.1").mend(device::grant_driver()),
@@ -40,7 +40,7 @@ pub(super) fn nvml() -> Finding {
 }
 
 /// The laboratory's program, which runs this one.
-pub(super) fn laboratory() -> Finding {
+pub(crate) fn laboratory() -> Finding {
     let lab = std::env::current_exe().unwrap_or_default().with_file_name("keeptime-lab");
     match lab.is_file() {
         true => Finding::ok(lab.display().to_string()),
@@ -50,7 +50,7 @@ pub(super) fn laboratory() -> Finding {
 }
 
 /// The traffic simulator that scenarios may use.
-pub(super) fn sumo() -> Finding {
+pub(crate) fn sumo() -> Finding {
     let named = std::env::var_os("KEEPTIME_SUMO").map(PathBuf::from);
     let search = std::env::var_os("PATH").unwrap_or_default();
     let installed = || std::env::split_paths(&search).map(|folder| folder.join("sumo"));

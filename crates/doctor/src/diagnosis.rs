@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anstyle::Style;
 use terminal::page::{BAD, FAINT, GOOD, HEAD, PLAIN, Page, WARN};
 
-use super::{Check, Diagnosis, Group, State, Verdict};
+use crate::{Check, Diagnosis, Group, State, Verdict};
 
 const MOST_WIDTH: usize = 100;
 /// Columns of text that does not go to a terminal.
@@ -27,7 +27,7 @@ impl State {
 }
 
 /// The whole text, for standard output.
-pub(super) fn text(diagnosis: &Diagnosis) -> String {
+pub(crate) fn text(diagnosis: &Diagnosis) -> String {
     render(diagnosis, width())
 }
 

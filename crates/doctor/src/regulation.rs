@@ -6,10 +6,10 @@ use std::path::Path;
 use bandwidth::regulator::{Error, Hardware};
 use realtime::machine;
 
-use super::{Finding, cause, kernel};
+use crate::{Finding, cause, kernel};
 
 /// Counts a copy of known size on the last core.
-pub(super) fn counters() -> Finding {
+pub(crate) fn counters() -> Finding {
     let hardware = Hardware::of_this_machine();
     let core = machine::online_cores().last().copied().unwrap_or(0);
     match hardware.probe(core) {
@@ -30,7 +30,7 @@ pub(super) fn counters() -> Finding {
 }
 
 /// Checks that the kernel and this build have schedulers in BPF.
-pub(super) fn throttle_fair() -> Finding {
+pub(crate) fn throttle_fair() -> Finding {
     let built = || match cfg!(feature = "sched-ext") {
         true => Ok(()),
         false => Err(throttle_fair::Error::NotBuilt),
@@ -48,7 +48,7 @@ pub(super) fn throttle_fair() -> Finding {
 }
 
 /// Checks that there are control groups whose threads can be managed.
-pub(super) fn control_groups() -> Finding {
+pub(crate) fn control_groups() -> Finding {
     let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpu"];
     let has_processes = |root: &&&str| Path::new(root).join("cgroup.procs").is_file();
     match roots.iter().find(has_processes) {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, futex};
 
-use super::Finding;
+use crate::Finding;
 
 struct Feature {
     name: &'static str,
@@ -21,7 +21,7 @@ const FEATURES: [Feature; 5] = [
 ];
 
 /// Tries every feature.
-pub(super) fn features() -> Finding {
+pub(crate) fn features() -> Finding {
     let refused = |feature: &Feature| {
         (feature.probe)().err().map(|error| format!("{}: {error}", feature.name))
     };
@@ -36,12 +36,12 @@ pub(super) fn features() -> Finding {
 }
 
 /// Returns true if this process holds a capability now.
-pub(super) fn has_capability(capability: CapabilitySet) -> bool {
+pub(crate) fn has_capability(capability: CapabilitySet) -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }
 
 /// Returns true if this process runs as root.
-pub(super) fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 

@@ -2,11 +2,11 @@
 
 use clap::ValueEnum;
 
-use super::Subject;
+use crate::Subject;
 
 /// A part of Keeptime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Product {
+pub enum Product {
     /// Late calls: keeptime run and report
     #[value(alias = "report")]
     Run,
@@ -24,7 +24,7 @@ pub(super) enum Product {
 
 /// Importance of a facility for a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(crate) enum Weight {
     /// The part cannot work without it.
     Required,
     /// The part works with limits.
@@ -35,7 +35,7 @@ pub(super) enum Weight {
 }
 
 /// One need of a part.
-pub(super) struct Need {
+pub(crate) struct Need {
     pub subject: Subject,
     pub weight: Weight,
     /// Consequence of the facility's absence.
@@ -150,7 +150,7 @@ const LAB: &[Need] = &[
 
 impl Product {
     /// All parts, in the order of the output.
-    pub(super) const ALL: [Product; 6] = [
+    pub(crate) const ALL: [Product; 6] = [
         Product::Run,
         Product::Guard,
         Product::Serve,
@@ -160,12 +160,12 @@ impl Product {
     ];
 
     /// Name on the command line.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Heading of the part.
-    pub(super) fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Product::Run => "Late calls: keeptime run, keeptime report",
             Product::Guard => "Guarded locks: keeptime run --guard",
@@ -177,7 +177,7 @@ impl Product {
     }
 
     /// Facilities that it needs.
-    pub(super) fn needs(self) -> &'static [Need] {
+    pub(crate) fn needs(self) -> &'static [Need] {
         match self {
             Product::Run => RUN,
             Product::Guard => GUARD,

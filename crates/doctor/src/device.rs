@@ -6,13 +6,13 @@ use std::path::Path;
 use device::Device;
 use device::software::SoftwareDevice;
 
-use super::Finding;
+use crate::Finding;
 
 /// The vendor's number of NVIDIA's PCI devices.
 const NVIDIA: &str = "0x10de";
 
 /// The accelerator of threads of the processor.
-pub(super) fn software() -> Finding {
+pub(crate) fn software() -> Finding {
     match SoftwareDevice::on_cores(device::software::Config::default()) {
         Ok(device) => {
             let (levels, kernels) = (device.properties().levels, device.kernels().len());
@@ -23,7 +23,7 @@ pub(super) fn software() -> Finding {
 }
 
 /// The driver that CUDA programs use, with its GPUs.
-pub(super) fn cuda_driver() -> Finding {
+pub(crate) fn cuda_driver() -> Finding {
     match device_cuda::devices() {
         Ok(gpus) if gpus.is_empty() => Finding::missing("the driver sees no GPU")
             .mend("use a machine with an NVIDIA GPU; in a container: docker run --gpus all"),
@@ -33,7 +33,7 @@ pub(super) fn cuda_driver() -> Finding {
 }
 
 /// The way to a driver: a container lacks only the libraries of one that the kernel has.
-pub(super) fn grant_driver() -> &'static str {
+pub(crate) fn grant_driver() -> &'static str {
     if Path::new("/proc/driver/nvidia/version").exists() {
         return "docker run --gpus all";
     }
@@ -52,7 +52,7 @@ fn describe(gpu: &device_cuda::Found) -> String {
 }
 
 /// The GPUs that a server could serve.
-pub(super) fn cuda_devices() -> Finding {
+pub(crate) fn cuda_devices() -> Finding {
     let gpus = match device_cuda::devices() {
         Ok(gpus) if !gpus.is_empty() => gpus,
         _ => return cuda_driver(),
@@ -90,13 +90,13 @@ fn not_built() -> Finding {
 
 /// The Vulkan loader and its devices, in a build without them.
 #[cfg(not(feature = "vulkan"))]
-pub(super) fn vulkan() -> Finding {
+pub(crate) fn vulkan() -> Finding {
     not_built()
 }
 
 /// The Vulkan loader and its devices.
 #[cfg(feature = "vulkan")]
-pub(super) fn vulkan() -> Finding {
+pub(crate) fn vulkan() -> Finding {
     let install = "sudo apt install libvulkan1 mesa-vulkan-drivers";
     let found = match device_vulkan::devices() {
         Ok(found) => found,
@@ -114,13 +114,13 @@ pub(super) fn vulkan() -> Finding {
 
 /// ONNX Runtime, in a build without it.
 #[cfg(not(feature = "onnx"))]
-pub(super) fn onnx() -> Finding {
+pub(crate) fn onnx() -> Finding {
     not_built()
 }
 
 /// ONNX Runtime, whose library a variable names.
 #[cfg(feature = "onnx")]
-pub(super) fn onnx() -> Finding {
+pub(crate) fn onnx() -> Finding {
     let variable = device_onnx::LIBRARY_VARIABLE;
     let install =
         format!("pip install onnxruntime, then set {variable} to its libonnxruntime.so.*");
