@@ -6,26 +6,19 @@ mount -t proc proc /proc
 dpkg -i /keeptime.deb
 keeptime --version
 
-# The recorder: a program with locks, recorded, reported.
 # Exit status 1 of doctor would say that one of these parts cannot work here.
 keeptime doctor run guard serve
-cat > locks.c <<'C'
-#include <pthread.h>
-int main(void) {
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    for (int i = 0; i < 1000; i++) pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex);
-    return 0;
-}
-C
-cc -pthread locks.c -o locks
-rm -f locks.kt
-keeptime run --all-locks -- ./locks
-keeptime report locks.kt --json > report.json
-grep -q '"locks"' report.json
 
-# The server, with a client in C by pkg-config and by CMake.
+# The tutorials of the recorder, and of the server with programs in C, as written.
+for tutorial in tutorial-late tutorial-share; do
+    rm -rf "/tmp/$tutorial"
+    mkdir "/tmp/$tutorial"
+    (cd "/tmp/$tutorial" && sh "/$tutorial.sh")
+done
+
+# A client by CMake, and the server as the package configures it.
 mkdir -p client
-cp /vector_add.c client/
+cp "$HOME"/keeptime/examples/c/vector_add.c client/
 cat > client/CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.18)
 project(client C)

@@ -14,6 +14,7 @@ mod devices;
 mod docs;
 mod links;
 mod perfetto;
+mod pool;
 mod release;
 mod ros;
 mod rss;
@@ -23,6 +24,7 @@ mod soak;
 mod step;
 mod suites;
 mod sumo;
+mod tests;
 mod tidy;
 mod wheel;
 
@@ -106,12 +108,10 @@ fn main() -> ExitCode {
     if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A test that waits for ever fails by itself, with its name in the output, before the CI service
-/// gives up the whole run. No program of tests needs half of this on two slow cores.
-const TIME_LIMIT: &str = "target.'cfg(all())'.runner=['timeout', '--kill-after=10', '1200']";
-
-/// All test programs run, each once, although some fail; cargo lists at the end which did.
+/// Builds all test programs, then runs each once; and the package in bare trees of Debian 12 and 13.
 fn test() -> anyhow::Result<()> {
+    // They take minutes, most of which they wait for the disk.
+    let trees = release::Trees::begin(&["bookworm", "trixie"]);
     // The fake CUDA driver of the examples, on which many tests run.
     let build = std::path::absolute(target())?.join("late-launch");
     Step::program("make")
@@ -132,22 +132,25 @@ fn test() -> anyhow::Result<()> {
     variables.extend(rss::python()?.map(|python| (rss::VARIABLE, python)));
     variables.extend(security::python()?.map(|python| (security::VARIABLE, python)));
     // The typesetter takes longer to build than the rest; `cargo xtask soak` has it.
-    let tests = Step::cargo("test --workspace --no-fail-fast --no-default-features --features")
-        .arg(security::features())
-        .arg("--config")
-        .arg(TIME_LIMIT);
-    variables.iter().fold(tests, |tests, (name, value)| tests.env(name, value)).run()?;
+    let all = |kind: &str| {
+        Step::cargo(&format!("test --workspace {kind}--no-default-features --features"))
+            .arg(security::features())
+    };
+    let mut programs = tests::build(all(""))?;
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     let models = "test --release -p keeptime-shm -p keeptime-guard -p keeptime-bandwidth --test loom \
-                  --test mutex_loom --test rwlock_loom";
-    Step::cargo(models)
-        .args(["--config", TIME_LIMIT, "--target-dir"])
-        .arg(target().join("loom"))
-        .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
-        .run()?;
-    colcon::tests()
+                  --test mutex_loom --test rwlock_loom --target-dir";
+    programs.extend(tests::build(
+        Step::cargo(models)
+            .arg(target().join("loom"))
+            .env("RUSTFLAGS", format!("{flags} --cfg loom").trim()),
+    )?);
+    let answer = tests::run(programs, &variables);
+    all("--no-fail-fast --doc ").run().and(answer)?;
+    colcon::tests()?;
+    trees.map_or(Ok(()), release::test)
 }
 
 /// The oldest compiler that builds the tool: the first with naked functions.

@@ -1,5 +1,6 @@
 //! `cargo xtask package`: a tarball and a Debian package of the tool and its C libraries, for this
-//! machine's architecture; and its check, in a bare Debian tree.
+//! machine's architecture; and its check, in bare Debian trees, where the package is installed, two
+//! tutorials run as written, and it is removed.
 //!
 //! ```text
 //!   usr/bin/keeptime                                 with the preload library inside
@@ -10,12 +11,14 @@
 //!   etc/keeptime/server.yaml
 //! ```
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::JoinHandle;
 
 use anyhow::{Context, ensure};
+use testing::{page::Page, stage};
 
 use crate::debian;
 use crate::step::Step;
@@ -23,7 +26,7 @@ use crate::step::Step;
 /// Options of `cargo xtask package`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Install the package into a bare Debian tree (debootstrap, as root), and use it there
+    /// Install the package into bare Debian trees (debootstrap, as root), and use it there
     #[arg(long)]
     check: bool,
     /// Releases of Debian on which it is checked
@@ -48,6 +51,14 @@ const INTERFACE: &str = "0";
 /// # Errors
 /// If a step fails.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let releases: Vec<&str> = args.releases.iter().map(String::as_str).collect();
+    let trees = args.check.then(|| Trees::begin(&releases).context("no tree")).transpose()?;
+    let package = package("full,manual")?;
+    trees.map_or(Ok(()), |trees| trees.check(&package))
+}
+
+/// Builds both packages with these features of the program, and returns the path of Debian's.
+fn package(features: &str) -> anyhow::Result<PathBuf> {
     let folder = std::path::absolute(crate::target())?.join("package");
     let _ = fs::remove_dir_all(&folder);
     let architecture = said(Command::new("dpkg").arg("--print-architecture"))?;
@@ -55,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let name = format!("keeptime_{version}_{architecture}");
     let root = folder.join(&name);
-    build()?;
+    build(features)?;
     let tree = PackageTree { root: &root, triplet: &triplet, version };
     tree.program()?;
     tree.libraries()?;
@@ -76,16 +87,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .run()?;
     eprintln!("==> {}", tarball.display());
     eprintln!("==> {}", package.display());
-    if args.check {
-        for release in &args.releases {
-            check(release, &package)?;
-        }
-    }
-    Ok(())
+    Ok(package)
 }
 
-fn build() -> anyhow::Result<()> {
-    Step::cargo("build --release -p keeptime --features full,manual").run()?;
+fn build(features: &str) -> anyhow::Result<()> {
+    Step::cargo("build --release -p keeptime --features").arg(features).run()?;
     for (package, ..) in LIBRARIES {
         Step::cargo(&format!("build --release -p {package}"))
             .env("KEEPTIME_SONAME", format!(".{INTERFACE}"))
@@ -218,29 +224,90 @@ fn built(name: &str) -> PathBuf {
     crate::target().join("release").join(name)
 }
 
-/// Installs the package into a bare tree, uses it there, and removes it.
-fn check(release: &str, package: &Path) -> anyhow::Result<()> {
-    ensure!(
-        debian::have(&["debootstrap"], || debian::runs(
-            Command::new("debootstrap").arg("--version")
-        )),
-        "no debootstrap"
-    );
-    let tree = std::path::absolute(crate::target())?.join(format!("debian-{release}"));
-    if !tree.join("usr/bin/gcc").exists() {
-        Step::program("debootstrap")
-            .args(["--variant=minbase", "--include=gcc,libc6-dev,pkg-config,cmake,make", release])
-            .arg(&tree)
-            .run()?;
+/// Bare trees of Debian with a C compiler, which are made while other work goes on.
+pub(crate) struct Trees {
+    made: Vec<JoinHandle<anyhow::Result<PathBuf>>>,
+}
+
+impl Trees {
+    /// Begins to make those that are missing. None, and a line that says why, where this user or
+    /// machine cannot make or enter one.
+    pub(crate) fn begin(releases: &[&str]) -> Option<Self> {
+        let bootstrap = || debian::runs(Command::new("debootstrap").arg("--version"));
+        let enter = || debian::runs(unshare().args(["chroot", "/", "true"]));
+        if !debian::have(&["debootstrap"], bootstrap) || !enter() {
+            eprintln!("==> SKIP: the package in bare Debian trees: no debootstrap, or not root");
+            return None;
+        }
+        let made = releases.iter().map(|release| {
+            let release = (*release).to_owned();
+            std::thread::spawn(move || tree(&release))
+        });
+        Some(Self { made: made.collect() })
     }
-    let script = crate::root().join("packaging/check.sh");
+
+    /// Installs the package into each, uses it there by the tutorials, and removes it.
+    fn check(self, package: &Path) -> anyhow::Result<()> {
+        for made in self.made {
+            let tree = made.join().map_err(|_| anyhow::anyhow!("a tree was not made"))??;
+            check(&tree, package)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a package of the tool's default features, and checks it in the trees.
+///
+/// # Errors
+/// If a step fails.
+pub(crate) fn test(trees: Trees) -> anyhow::Result<()> {
+    trees.check(&package("manual")?)
+}
+
+/// The tree of one release, which is whole or is not there.
+fn tree(release: &str) -> anyhow::Result<PathBuf> {
+    let folder = std::path::absolute(crate::target())?;
+    let tree = folder.join(format!("debian-{release}"));
+    if tree.exists() {
+        return Ok(tree);
+    }
+    let part = folder.join(format!("debian-{release}.part"));
+    let _ = fs::remove_dir_all(&part);
+    let log = folder.join(format!("debian-{release}.txt"));
+    fs::create_dir_all(&folder)?;
+    let status = Command::new("debootstrap")
+        .args(["--variant=minbase", "--include=gcc,libc6-dev,pkg-config,cmake,make", release])
+        .arg(&part)
+        .stdout(File::create(&log)?)
+        .status()?;
+    ensure!(status.success(), "debootstrap {release} ended with {status}: {}", log.display());
+    fs::rename(part, &tree)?;
+    Ok(tree)
+}
+
+/// A command with mounts and processes of its own, which end with it.
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--kill-child"]);
+    command
+}
+
+/// Installs the package into a bare tree, uses it there, and removes it.
+fn check(tree: &Path, package: &Path) -> anyhow::Result<()> {
+    let sources = tree.join("root/keeptime");
+    let _ = fs::remove_dir_all(&sources);
+    fs::create_dir_all(&sources)?;
+    Step::program("cp").args(["-r", "examples"]).arg(sources).run()?;
     fs::copy(package, tree.join("keeptime.deb"))?;
-    fs::copy(script, tree.join("check.sh"))?;
-    fs::copy(crate::root().join("examples/c/vector_add.c"), tree.join("vector_add.c"))?;
-    // What the script mounts and starts goes with it.
-    Step::program("unshare")
-        .args(["--mount", "--pid", "--fork", "--kill-child", "chroot"])
-        .arg(&tree)
+    fs::copy(crate::root().join("packaging/check.sh"), tree.join("check.sh"))?;
+    for name in ["tutorial-late", "tutorial-share"] {
+        let commands = stage::plain_script(&Page::read(&format!("docs/{name}.md")));
+        fs::write(tree.join(format!("{name}.sh")), commands)?;
+    }
+    Step::command(unshare())
+        .env("HOME", "/root")
+        .arg("chroot")
+        .arg(tree)
         .args(["sh", "/check.sh"])
         .run()
 }

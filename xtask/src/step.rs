@@ -23,6 +23,12 @@ impl Step {
         Self { command, shown: path.strip_prefix(&root).unwrap_or(&path).to_owned() }
     }
 
+    /// A step that runs this command.
+    pub(crate) fn command(command: Command) -> Self {
+        let arguments = command.get_args().map(|argument| argument.to_owned());
+        Self::program(command.get_program()).args(arguments)
+    }
+
     /// A step that runs cargo with `arguments`, which are separated by blanks.
     pub(crate) fn cargo(arguments: &str) -> Self {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

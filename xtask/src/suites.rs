@@ -19,7 +19,6 @@ mod libuv;
 mod list;
 mod ltp;
 mod mode;
-mod pool;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -193,7 +193,7 @@ mod soak {
 fn waiters_are_handed_the_mutex_that_others_take_again_at_once() {
     let _alone = alone();
     for mode in ["fair", "fair+inherit"] {
-        let (_, err) = number("bypass", mode);
+        let (_, err) = number("bypass-5", mode);
         assert!(err.contains(" hand-overs"), "{mode}: {err}");
     }
 }
@@ -304,7 +304,7 @@ fn guard_leaves_alone_and_counts_what_it_must_not_touch() {
 fn guarded_run_can_be_recorded_and_the_report_tells_of_hand_overs() {
     let folder = Folder::new();
     let options = ["--guard", "fair", "--guard-all", "--all-locks", "--guard-bound", "2ms"];
-    let output = folder.run(&options, &[progress(), "bypass"]);
+    let output = folder.run(&options, &[progress(), "bypass-5"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report = Command::new(env!("CARGO_BIN_EXE_keeptime"))
         .args(["report", "--json"])

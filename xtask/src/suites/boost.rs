@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{Program, Suite, debian_source, pool};
+use super::{Program, Suite, debian_source};
+use crate::pool;
 
 const VERSION: &str = "1.74";
 const LIBRARIES: [&str; 4] = ["thread", "chrono", "atomic", "test"];

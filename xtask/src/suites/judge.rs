@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Program;
 use super::attempt::{Attempt, Outcome, Runner, SAID, TIME_LIMIT};
 use super::mode::Mode;
-use super::pool;
+use crate::pool;
 
 /// Number of runs of a program in a mode in which a case differed.
 const TRIES: usize = 3;

@@ -151,6 +151,13 @@ fn isolated() -> Command {
     command
 }
 
+/// The blocks of a page that need nothing but Keeptime, as a script for `sh`: for a machine that a
+/// test cannot reach otherwise. Outputs are left in the folder where it runs.
+pub fn plain_script(page: &Page) -> String {
+    let blocks: Vec<&Block> = page.blocks.iter().filter(|block| block.marks.is_empty()).collect();
+    script(&blocks)
+}
+
 /// The blocks as one script, which ends with the first one that fails.
 fn script(blocks: &[&Block]) -> String {
     let mut script = "set -u; stage=$PWD\n".to_owned();

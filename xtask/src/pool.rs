@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Returns the results of `work` on the items, in their order; `threads` items are worked on at
 /// once.
-pub(super) fn map<Item: Sync, Made: Send>(
+pub(crate) fn map<Item: Sync, Made: Send>(
     items: &[Item],
     threads: usize,
     work: impl Fn(usize, &Item) -> Made + Sync,
