@@ -74,17 +74,7 @@ pub(super) fn processors(
     for stream in streams {
         let mut blocks =
             Blocks::new(writer, BlockHead::first(StreamKind::Processor, 0, stream.processor));
-        let mut lost: Vec<LostRange> =
-            stream.lost.iter().copied().filter(|range| range.count > 0).collect();
-        lost.sort_unstable_by_key(|range| range.first);
-        let mut rest = &stream.records[..];
-        for range in lost {
-            let before = rest.partition_point(|record| record.time <= range.first);
-            blocks.write(&rest[..before], range)?;
-            rest = &rest[before..];
-            counts.lost += range.count;
-        }
-        blocks.write(rest, LostRange::default())?;
+        counts.lost += blocks.write_in_order(&stream.records, stream.lost.clone())?;
         counts.records += stream.records.len() as u64;
     }
     Ok(counts)
@@ -184,26 +174,28 @@ impl ThreadStream {
     }
 }
 
-/// Work on the GPUs of a process, which its threads have recorded.
+/// Work on the GPUs of a process, which its threads have recorded when it was done: work on different
+/// streams overlaps, and is recorded in no order of beginning.
 #[derive(Default)]
 struct GpuStream {
-    /// Records, with how many are missing before them and which were lost after them.
-    parts: Vec<(u64, Vec<Raw>, LostRange)>,
+    records: Vec<Raw>,
+    lost: Vec<LostRange>,
+    /// Records that are not there any more.
+    missing: u64,
 }
 
 impl GpuStream {
     fn add(&mut self, missing: u64, records: &[Raw], lost: LostRange) {
-        self.parts.push((missing, records.to_vec(), lost));
+        self.missing += missing;
+        self.records.extend_from_slice(records);
+        self.lost.push(lost);
     }
 
     fn write(mut self, process: u32, writer: &mut TraceWriter) -> Result<(), Error> {
-        self.parts.sort_by_key(|(_, records, _)| records.iter().map(|record| record.time).min());
+        self.records.sort_by_key(|record| record.time);
         let mut blocks = Blocks::new(writer, BlockHead::first(StreamKind::Gpu, process, 0));
-        for (missing, records, lost) in self.parts {
-            blocks.head.before += missing;
-            blocks.write(&records, lost)?;
-        }
-        Ok(())
+        blocks.head.before = self.missing;
+        blocks.write_in_order(&self.records, self.lost).map(|_| ())
     }
 }
 
@@ -216,6 +208,21 @@ struct Blocks<'a> {
 impl Blocks<'_> {
     fn new(writer: &mut TraceWriter, head: BlockHead) -> Blocks<'_> {
         Blocks { writer, head }
+    }
+
+    /// Writes records that are in the order of time, cut where others were lost; the number of those.
+    fn write_in_order(&mut self, records: &[Raw], lost: Vec<LostRange>) -> Result<u64, Error> {
+        let mut lost: Vec<LostRange> = lost.into_iter().filter(|range| range.count > 0).collect();
+        lost.sort_unstable_by_key(|range| range.first);
+        let count = lost.iter().map(|range| range.count).sum();
+        let mut rest = records;
+        for range in lost {
+            let before = rest.partition_point(|record| record.time <= range.first);
+            self.write(&rest[..before], range)?;
+            rest = &rest[before..];
+        }
+        self.write(rest, LostRange::default())?;
+        Ok(count)
     }
 
     /// Writes the next records of the stream, after which `lost` were lost.
@@ -415,6 +422,21 @@ mod tests {
         assert_eq!(kinds, [(StreamKind::Thread, 3, 9), (StreamKind::Gpu, 3, 0)]);
         assert!(trace.streams().iter().all(|stream| stream.unknown().is_empty()));
         assert_eq!(times(&trace, 1), Vec::from_iter((2..=FULL + 4).step_by(2)));
+    }
+
+    #[test]
+    fn work_on_streams_that_overlap_lies_in_the_order_of_its_beginnings() {
+        let recording = recording(4, false);
+        let log = recording.log();
+        let cursor = Cursor::default();
+        let writer = Writer { process: 3, thread: 9 };
+        // A short kernel ends, and is recorded, before a long one that began earlier.
+        for time in [500, 100, 300, 200] {
+            append(&log, &cursor, writer, time, Kind::GpuKernel);
+        }
+        let (trace, counts) = stored("overlap", |writer| threads(&log, writer).unwrap());
+        assert_eq!(counts, Counts { records: 4, lost: 0, overwritten: 0 });
+        assert_eq!(times(&trace, 0), [100, 200, 300, 500]);
     }
 
     #[test]
