@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs in a bare Debian tree with a C compiler: installs the package, uses it, and removes it.
+# Runs in a bare Debian tree with a C compiler: installs the package, uses it, and removes it; then
+# does the same with the tarball.
 set -eux
 cd /tmp
 mount -t proc proc /proc
@@ -13,7 +14,7 @@ keeptime doctor run guard serve
 for tutorial in tutorial-late tutorial-share; do
     rm -rf "/tmp/$tutorial"
     mkdir "/tmp/$tutorial"
-    (cd "/tmp/$tutorial" && sh "/$tutorial.sh")
+    (cd "/tmp/$tutorial" && { sh "/$tutorial.sh" || { cat .out.*; exit 1; }; })
 done
 
 # A client by CMake, and the server as the package configures it.
@@ -45,3 +46,13 @@ test -s /usr/share/bash-completion/completions/keeptime
 dpkg --purge keeptime
 test ! -e /usr/bin/keeptime
 test ! -e /usr/include/keeptime.h
+
+# The tarball, as docs/c-library.md installs it.
+tar -xzf /keeptime.tar.gz -C / --strip-components=1
+ldconfig
+keeptime --version
+rm -rf /tmp/tarball
+mkdir /tmp/tarball
+(cd /tmp/tarball && { sh /tutorial-share.sh || { cat .out.*; exit 1; }; })
+tar -tzf /keeptime.tar.gz | sed -n 's,^[^/]*/,/,p' | grep -v '/$' | xargs rm
+test ! -e /usr/bin/keeptime

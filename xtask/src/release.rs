@@ -292,13 +292,18 @@ fn unshare() -> Command {
     command
 }
 
-/// Installs the package into a bare tree, uses it there, and removes it.
+/// Installs the package into a bare tree, uses it there, and removes it; then the tarball.
 fn check(tree: &Path, package: &Path) -> anyhow::Result<()> {
     let sources = tree.join("root/keeptime");
     let _ = fs::remove_dir_all(&sources);
     fs::create_dir_all(&sources)?;
-    Step::program("cp").args(["-r", "examples"]).arg(sources).run()?;
+    // The examples, and the table from which the fake driver is made.
+    Step::program("cp")
+        .args(["-r", "--parents", "examples", "crates/observe/record/cuda-entry-points.tsv"])
+        .arg(sources)
+        .run()?;
     fs::copy(package, tree.join("keeptime.deb"))?;
+    fs::copy(package.with_extension("tar.gz"), tree.join("keeptime.tar.gz"))?;
     fs::copy(crate::root().join("packaging/check.sh"), tree.join("check.sh"))?;
     for name in ["tutorial-late", "tutorial-share"] {
         let commands = stage::plain_script(&Page::read(&format!("docs/{name}.md")));
