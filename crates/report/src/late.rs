@@ -14,6 +14,7 @@ mod calls;
 mod diagram;
 mod html;
 mod kernel;
+mod late_gpu;
 mod late_graph;
 mod late_headline;
 mod late_json;
@@ -98,13 +99,17 @@ pub enum What {
     Blocked,
     /// The device's queue was probably full.
     QueueFull,
+    /// Waiting for the GPU, which did this program's work.
+    Gpu,
+    /// Waiting for the GPU, which took longer than usual or did other work.
+    GpuBeyond,
     /// Time that the records do not explain.
     Unexplained,
 }
 
 impl What {
     /// All of them, in the order of a legend.
-    pub(crate) const ALL: [What; 9] = [
+    pub(crate) const ALL: [What; 11] = [
         What::Executing,
         What::Lock,
         What::HandOver,
@@ -113,6 +118,8 @@ impl What {
         What::Signal,
         What::Blocked,
         What::QueueFull,
+        What::Gpu,
+        What::GpuBeyond,
         What::Unexplained,
     ];
 
@@ -127,6 +134,8 @@ impl What {
             What::Signal => "waiting for a signal",
             What::Blocked => "page fault or other system call",
             What::QueueFull => "device queue full",
+            What::Gpu => "waiting for the GPU",
+            What::GpuBeyond => "waiting for the GPU, which was shared or slow",
             What::Unexplained => "unexplained",
         }
     }

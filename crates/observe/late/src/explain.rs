@@ -8,6 +8,7 @@
 //! the scene and the accounts is kept, however long a window is.
 
 pub(crate) mod account;
+mod device;
 mod name;
 pub(crate) mod part;
 pub(crate) mod raw;
@@ -20,6 +21,7 @@ use crate::merge::{Merge, Range, Run};
 use crate::result::Survey;
 use crate::snapshot::Snapshot;
 use account::Account;
+use device::Device;
 use name::Names;
 use part::Explained;
 use raw::Thing;
@@ -81,6 +83,7 @@ struct Replay<'r> {
     options: &'r Options,
     window: &'r Window,
     scene: Scene<'r>,
+    device: Device,
     merge: Merge<'r>,
     /// Calls of the window that have not begun.
     to_come: Vec<usize>,
@@ -117,6 +120,7 @@ impl<'r> Replay<'r> {
             }
         }
         let merge = Merge::new(trace, &ranges);
+        let device = Device::read(trace, inner, window.from, window.to)?;
         let to_come = window.calls.clone();
         let (open, done) = (Vec::new(), Vec::new());
         let known_since = checkpoint.time;
@@ -127,6 +131,7 @@ impl<'r> Replay<'r> {
             options,
             window,
             scene,
+            device,
             merge,
             to_come,
             open,
@@ -142,6 +147,8 @@ impl<'r> Replay<'r> {
             options,
             names: Names::new(trace, survey),
             scene: &mut self.scene,
+            device: &self.device,
+            trace,
             to_come: &mut self.to_come,
             open: &mut self.open,
             done: &mut self.done,
@@ -165,6 +172,8 @@ struct Stage<'s, 'r> {
     options: &'r Options,
     names: Names<'r>,
     scene: &'s mut Scene<'r>,
+    device: &'s Device,
+    trace: &'r Trace,
     to_come: &'s mut Vec<usize>,
     open: &'s mut Vec<Account>,
     done: &'s mut Vec<(usize, Explained)>,
@@ -330,7 +339,12 @@ impl Stage<'_, '_> {
         let mut account = self.open.swap_remove(at);
         let inner = &self.survey.inner;
         let usual = inner.usual[account.target.kind as usize];
-        let queues = inner.functions.of(account.target.kind).0.role.queues();
+        let base = inner.functions.of(account.target.kind).0;
+        let queues = base.role.queues();
+        if base.waits() {
+            let process = self.trace.streams()[stream as usize].process;
+            account.waited_for_gpu(&self.device.states(process, begin, now), now);
+        }
         account.close(now, usual, queues, self.options.queue_depth);
         let explained = self.names.explained(&account);
         self.done.push((account.worst, explained));

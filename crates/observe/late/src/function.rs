@@ -227,6 +227,11 @@ impl Functions {
 }
 
 impl Base {
+    /// Returns true if it does nothing but wait for the GPU.
+    pub(crate) fn waits(&self) -> bool {
+        self.group == Group::Sync && matches!(self.role, Role::WaitStream | Role::WaitAll)
+    }
+
     fn new(name: &str, category: Option<Category>) -> Base {
         let role = role(name, category);
         Base {

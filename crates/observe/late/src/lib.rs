@@ -28,6 +28,7 @@
 mod explain;
 mod function;
 mod gap;
+mod gpu;
 pub mod graph;
 mod hash;
 mod histogram;
@@ -42,7 +43,9 @@ mod survey;
 mod verdict;
 
 pub use explain::explain;
-pub use explain::part::{Cause, Explained, Holder, HolderState, Part, Reason, Sums, Task};
+pub use explain::part::{
+    Cause, Explained, GpuState, Holder, HolderState, Part, Reason, Sums, Task,
+};
 pub use function::{Direction, Group, Host};
 pub use histogram::Distribution;
 pub use identity::Family;

@@ -6,6 +6,7 @@
 //! urgent, 120 is nice 0.
 
 use crate::function::{Direction, Functions, Group, Host};
+use crate::gpu::Works;
 pub use crate::graph::{GraphAdvice, Sequence};
 use crate::histogram::Distribution;
 use crate::identity::{Family, Identities};
@@ -80,6 +81,9 @@ pub(crate) struct Inner {
     pub usual: Vec<u64>,
     /// Stream and begin of each of [`Survey::worst`], in ticks.
     pub targets: Vec<Target>,
+    /// Work on GPUs, and the usual duration of each in ticks.
+    pub works: Works,
+    pub usual_work: Vec<u64>,
 }
 
 /// One of the worst calls, in ticks.
@@ -441,6 +445,37 @@ pub struct Gpu {
     pub copies: Distribution,
     /// Memory sets.
     pub memsets: Distribution,
+    /// The works, in the order in which they were first seen.
+    pub works: Vec<GpuWork>,
+}
+
+/// Work on a GPU: launches of one kernel with one grid, copies or memory sets of one size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GpuWork {
+    /// Number of the process.
+    pub process: u32,
+    /// Kind of the work.
+    pub kind: GpuKind,
+    /// Name of the kernel with its grid, if it is known.
+    pub name: Option<String>,
+    /// Size of a copy or memory set.
+    pub bytes: Option<u64>,
+    /// Usual duration: the shortest tenth is at most so long.
+    pub usual_ns: u64,
+    /// Durations.
+    pub durations: Distribution,
+}
+
+/// Kind of work on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuKind {
+    /// A kernel.
+    Kernel,
+    /// A copy.
+    Copy,
+    /// A memory set.
+    Memset,
 }
 
 /// A call that took long.

@@ -21,8 +21,10 @@ pub(crate) mod thread;
 pub(crate) mod work;
 mod worst;
 
+use crate::Options;
 use crate::function::Functions;
 use crate::gap::{gap_after, is_missing_after, missing_after};
+use crate::gpu::Works;
 use crate::merge::{Merge, Run};
 use crate::open::Left;
 use crate::processors::Missing;
@@ -35,8 +37,6 @@ use crate::survey::sequence::Units;
 use crate::survey::summary::Tables;
 use crate::survey::thread::{About, ThreadState};
 use crate::survey::work::Work;
-use crate::{Options, histogram::Histogram};
-use record::{Kind, Record};
 use trace::{Block, Error, Stream, StreamKind, Trace};
 
 /// Tables of the first pass that all threads share.
@@ -53,14 +53,6 @@ pub(crate) struct World {
     worst: usize,
 }
 
-/// Work on the GPU, as it was recorded there.
-#[derive(Debug, Default)]
-pub(crate) struct GpuState {
-    pub kernels: Histogram,
-    pub copies: Histogram,
-    pub memsets: Histogram,
-}
-
 /// State of the first pass while it reads the trace.
 struct Surveyor<'t> {
     trace: &'t Trace,
@@ -69,7 +61,7 @@ struct Surveyor<'t> {
     about: Vec<About>,
     snapshots: Snapshots,
     load: LoadState,
-    gpu: GpuState,
+    gpu: Works,
 }
 
 /// Reads the whole trace once. `progress` is told how many records of how many were read; if it
@@ -133,7 +125,7 @@ impl<'t> Surveyor<'t> {
             about: vec![About::default(); streams.len()],
             snapshots: Snapshots::new(streams.len(), blocks(StreamKind::Thread), most),
             load,
-            gpu: GpuState::default(),
+            gpu: Works::default(),
         }
     }
 
@@ -143,7 +135,9 @@ impl<'t> Surveyor<'t> {
         match stream.kind {
             StreamKind::Thread => self.take_thread(run, stream, block),
             StreamKind::Processor => self.take_processor(run, stream, block),
-            StreamKind::Gpu => run.records.iter().for_each(|record| self.gpu.apply(record)),
+            StreamKind::Gpu => {
+                run.records.iter().for_each(|record| self.gpu.add(stream.process, record));
+            }
             // A trace of graphs has no calls.
             StreamKind::Flow => {}
         }
@@ -206,17 +200,5 @@ impl<'t> Surveyor<'t> {
     fn finish(self, options: &Options) -> Survey {
         let Surveyor { trace, world, about, snapshots, load, gpu, .. } = self;
         Tables { trace, world, about, snapshots, load, gpu }.summarise(options)
-    }
-}
-
-impl GpuState {
-    fn apply(&mut self, record: &Record) {
-        let ticks = record.subject.saturating_sub(record.time);
-        match record.kind {
-            Kind::GpuKernel => self.kernels.add(ticks),
-            Kind::GpuCopy => self.copies.add(ticks),
-            Kind::GpuMemset => self.memsets.add(ticks),
-            _ => {}
-        }
     }
 }

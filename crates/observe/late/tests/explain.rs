@@ -189,8 +189,7 @@ fn condition_is_split_at_its_last_signal() {
     tape.exit(a, 1000);
     let both = tape.explained();
     let call = find(&both, 101, 100);
-    let expected =
-        [("executing", 200), ("signal", 300), ("lock", 200), ("hand-over", 50), ("executing", 150)];
+    let expected = [("gpu", 200), ("signal", 300), ("lock", 200), ("hand-over", 50), ("gpu", 150)];
     assert_eq!(story(call), expected);
     let Cause::Signal { family: Family::Condition, .. } = call.parts[1].cause else { panic!() };
     let Cause::Lock { after_signal: true, .. } = call.parts[2].cause else { panic!() };
@@ -211,7 +210,7 @@ fn condition_that_timed_out_was_not_ended_by_its_signals() {
     tape.releases(a, 900, M);
     tape.exit(a, 1000);
     let both = tape.explained();
-    let expected = [("executing", 200), ("signal", 550), ("executing", 150)];
+    let expected = [("gpu", 200), ("signal", 550), ("gpu", 150)];
     assert_eq!(story(find(&both, 101, 100)), expected);
     let condition = both.0.locks.iter().find(|lock| lock.family == Family::Condition).unwrap();
     assert_eq!((condition.others.wait.max, condition.relock.max), (550, 0));

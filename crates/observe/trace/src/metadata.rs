@@ -236,6 +236,36 @@ pub struct Machine {
     pub kernel: String,
     /// Version of the GPU's kernel driver, if there is one.
     pub gpu_driver: Option<String>,
+    /// The GPUs, if work on them was recorded and NVML told of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<Gpu>,
+}
+
+/// A GPU when the recording ended, and its users meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// Its number in NVML.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// Processes that used it, recorded ones among them.
+    pub users: Vec<GpuUser>,
+    /// Reasons for which its clocks were lowered when the recording ended.
+    pub slowed: Vec<String>,
+}
+
+/// A process that used a GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuUser {
+    /// Process id.
+    pub pid: u32,
+    /// Name of its program, if it could be seen.
+    pub name: Option<String>,
+    /// Mean share of the time in which its kernels ran, in percent, by NVML's samples. None if
+    /// there are no samples.
+    pub percent: Option<u64>,
 }
 
 /// A process image.

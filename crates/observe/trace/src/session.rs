@@ -18,6 +18,7 @@ pub mod bandwidth;
 mod child;
 mod dead;
 mod facts;
+mod gpus;
 mod guard;
 mod inherited;
 mod keeper;
@@ -31,7 +32,7 @@ pub mod unloaded;
 
 use crate::file::Kept;
 use crate::kernel::{Collected, Collector, Request, Started, Wanted};
-use crate::metadata::{self, Metadata, ProgramEnd, Tier, TroubleCount};
+use crate::metadata::{self, Machine, Metadata, ProgramEnd, Tier, TroubleCount};
 use crate::{Error, TraceWriter};
 use bandwidth::Bandwidth;
 use child::WaitingChild;
@@ -51,6 +52,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 use store::Counts;
 
 const LD_PRELOAD: &str = "LD_PRELOAD";
@@ -352,12 +354,16 @@ impl<'a> Session<'a> {
     /// Returns the metadata that is known without the processes' names and the kernel's side.
     fn metadata(&self, command: &Command, start: Reading, end: Reading) -> Metadata {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let gpus = match self.options.settings.gpu {
+            true => gpus::gpus(Duration::from_nanos(end.ns.saturating_sub(start.ns))),
+            false => Vec::new(),
+        };
         Metadata {
             command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
             clock: facts::clock(start, end),
             settings: settings(self.options),
             guard: guarded(self.options, &self.recording),
-            machine: facts::machine(),
+            machine: Machine { gpus, ..facts::machine() },
             functions: record::cuda::FUNCTIONS.iter().map(|f| f.symbol.to_owned()).collect(),
             ..Metadata::default()
         }

@@ -116,6 +116,8 @@ pub(super) fn cause_ink(what: What) -> Ink {
         What::Signal => MUTED,
         What::Blocked => BOUND,
         What::QueueFull => LIMIT,
+        What::Gpu => SERIES[6],
+        What::GpuBeyond => SERIES[7],
         What::Unexplained => SERIES[5],
     }
 }

@@ -47,10 +47,13 @@ use super::{Findings, Late, late_graph, open};
 use late::Distribution;
 use late::Task;
 use late::Verdict;
-use late::result::{CallKind, Instance, Lock, Pattern, Sequence, Tally, Thread, Use};
+use late::result::{CallKind, Gpu, GpuWork, Instance, Lock, Pattern, Sequence, Tally, Thread, Use};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+
+/// Works on the GPU that are listed.
+const WORKS: usize = 20;
 
 /// Name of the object's format.
 pub const SCHEMA: &str = "keeptime.late";
@@ -115,8 +118,26 @@ pub fn json(findings: &Findings<'_>) -> Value {
             "kernels": durations(&gpu.kernels),
             "copies": durations(&gpu.copies),
             "memsets": durations(&gpu.memsets),
+            "works": works(gpu),
+            "users": &findings.metadata.machine.gpus,
         })),
     })
+}
+
+/// The works that took most of the time.
+fn works(gpu: &Gpu) -> Value {
+    let mut works: Vec<&GpuWork> = gpu.works.iter().collect();
+    works.sort_by_key(|work| Reverse(work.durations.total));
+    let value = |work: &&GpuWork| {
+        json!({
+            "kind": work.kind,
+            "name": work.name,
+            "bytes": work.bytes,
+            "usual_ns": work.usual_ns,
+            "durations": durations(&work.durations),
+        })
+    };
+    works.iter().take(WORKS).map(value).collect()
 }
 
 /// The locks that are listed, and what the others come to.

@@ -10,7 +10,8 @@ mod cause;
 use super::name::task;
 use super::{Findings, What};
 use crate::number::{percent, time};
-use cause::{Phrase, Sentence};
+use cause::Phrase;
+pub(super) use cause::Sentence;
 use late::{Explained, Task};
 
 /// Names that are told one by one.
@@ -143,12 +144,16 @@ impl Group {
                 merge(all, own);
             }
         }
+        let whole = self.sums.iter().map(|sum| sum.ns).sum::<u64>();
+        if let (Some(head), true) = (&self.head, 2 * first.ns < whole && who.is_empty()) {
+            // Many kinds of work, none of which is most of it.
+            return head.clone();
+        }
         let mut words = self.head.as_ref().map_or(String::new(), |head| format!("{head}, "));
         words += &first.base.filled(&who);
         if let [only] = &self.sums[..] {
             return words + &only.state.filled(&only.who[who.len()..]);
         }
-        let whole = self.sums.iter().map(|sum| sum.ns).sum::<u64>();
         let off = alike().filter(|sum| !sum.state.is_empty());
         let off = off.filter(|sum| sum.ns * 100 >= whole * WORTH_PERCENT);
         for sum in off {

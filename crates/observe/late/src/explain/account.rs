@@ -5,7 +5,7 @@
 //! which processor a woken thread found its place. Then the slices since that wait began are
 //! written anew; their lengths never change, so that the sum is the call's duration, exactly.
 
-use super::raw::{Present, Raw, Thing};
+use super::raw::{Gpu, Present, Raw, Thing};
 use crate::hash::Map;
 use crate::identity::NO_LOCK;
 use crate::processors::{Came, Who};
@@ -109,15 +109,18 @@ impl Account {
     /// The wait is over.
     pub(crate) fn wait_ends(&mut self, now: u64) {
         self.cut(now);
-        if self.slices.len() > self.most {
-            for slice in self.slices.drain(self.most..) {
-                let sum = self.sums.entry(slice.raw).or_default();
-                sum.ticks += slice.to - slice.from;
-                sum.times += 1;
-                sum.readers = sum.readers.max(slice.readers);
-            }
-        }
+        self.add_up();
         (self.mark, self.marked, self.awaited) = (self.slices.len(), now, NO_LOCK);
+    }
+
+    /// Adds up the slices of which there are too many.
+    fn add_up(&mut self) {
+        for slice in self.slices.drain(self.most.min(self.slices.len())..) {
+            let sum = self.sums.entry(slice.raw).or_default();
+            sum.ticks += slice.to - slice.from;
+            sum.times += 1;
+            sum.readers = sum.readers.max(slice.readers);
+        }
     }
 
     /// Returns the lock that the thread waits for, or `NO_LOCK`.
@@ -157,6 +160,32 @@ impl Account {
                 *by = came.behind;
             }
         }
+    }
+
+    /// The call waited for the GPU, whose states these are, each with its end. Only time of which
+    /// nothing else is known was waiting for it.
+    pub(crate) fn waited_for_gpu(&mut self, states: &[(u64, Gpu)], now: u64) {
+        self.cut(now);
+        self.mark = 0;
+        let mut states = states.iter().copied().peekable();
+        for slice in std::mem::take(&mut self.slices) {
+            if !matches!(slice.raw, Raw::Executing | Raw::Blocked | Raw::NotRecorded) {
+                self.push(slice);
+                continue;
+            }
+            let mut from = slice.from;
+            while from < slice.to {
+                while states.next_if(|(end, _)| *end <= from).is_some() {}
+                let (end, raw) = match states.peek() {
+                    Some((end, state)) => (*end, Raw::Gpu(*state)),
+                    None => (slice.to, slice.raw),
+                };
+                let to = end.min(slice.to);
+                self.push(Slice { from, to, raw, ..slice });
+                from = to;
+            }
+        }
+        self.add_up();
     }
 
     /// The call has returned. `usual` is the median of its kind; a queue may be full if there

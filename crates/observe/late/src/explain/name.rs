@@ -1,9 +1,10 @@
 //! Turns the account of a call from ids and ticks into plain data.
 
 use super::account::{Account, Slice, Sum};
-use super::part::{Cause, Explained, Holder, HolderState, Part, Reason, Sums, Task};
-use super::raw::{Chain, Holding, Link, Raw};
+use super::part::{Cause, Explained, GpuState, Holder, HolderState, Part, Reason, Sums, Task};
+use super::raw::{Chain, Gpu, Holding, Link, Raw};
 use crate::function::NO_KIND;
+use crate::gpu::NO_WORK;
 use crate::identity::NO_LOCK;
 use crate::processors::{Stand, UNKNOWN_PRIORITY, UNKNOWN_TID, Who};
 use crate::result::Survey;
@@ -99,6 +100,17 @@ impl<'r> Names<'r> {
             },
             Raw::Blocked => Cause::Blocked,
             Raw::QueueFull => Cause::QueueFull { outstanding: account.target.outstanding },
+            Raw::Gpu(gpu) => {
+                let (state, work) = match gpu {
+                    Gpu::Own(work) => (GpuState::OwnWork, work),
+                    Gpu::Longer(work) => (GpuState::LongerThanUsual, work),
+                    Gpu::Between => (GpuState::Between, NO_WORK),
+                    Gpu::NotGiven => (GpuState::NotGiven, NO_WORK),
+                    Gpu::Over => (GpuState::Over, NO_WORK),
+                    Gpu::NotRecorded => (GpuState::NotRecorded, NO_WORK),
+                };
+                Cause::Gpu { state, work: (work != NO_WORK).then_some(work) }
+            }
         }
     }
 

@@ -106,11 +106,37 @@ pub enum Cause {
         /// Launches since the stream was last known to be empty.
         outstanding: u32,
     },
+    /// The thread waited for the GPU: it spun, or slept in the driver.
+    Gpu {
+        /// State of the GPU meanwhile.
+        state: GpuState,
+        /// The work that ran, as its place in [`crate::result::Gpu::works`].
+        work: Option<u32>,
+    },
     /// Nothing tells.
     Unexplained {
         /// Reason why the part is not explained.
         reason: Reason,
     },
+}
+
+/// State of the GPU while a thread waited for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuState {
+    /// Work of the process ran, for no longer than usual.
+    OwnWork,
+    /// Work of the process ran for longer than it usually does: the GPU was shared with another
+    /// process, or ran at lower clocks.
+    LongerThanUsual,
+    /// No work of the process ran, between two pieces of it: the GPU's own steps.
+    Between,
+    /// No work of the process ran, although some was to come: the GPU was not given to it.
+    NotGiven,
+    /// All work of the process was over.
+    Over,
+    /// The work on the GPU was not recorded.
+    NotRecorded,
 }
 
 /// Reason why a part is not explained.
@@ -205,6 +231,11 @@ pub struct Sums {
     pub blocked_ns: u64,
     /// Probably waiting for room in the device's queue.
     pub queue_full_ns: u64,
+    /// Waiting for the GPU.
+    pub gpu_ns: u64,
+    /// Part of the time above in which the GPU did not do the process's work, or took longer than
+    /// usual for it.
+    pub gpu_beyond_ns: u64,
     /// Time that no record explains.
     pub unexplained_ns: u64,
 }
@@ -227,12 +258,19 @@ impl Sums {
             Cause::Signal { .. } => &mut self.signal_ns,
             Cause::Blocked => &mut self.blocked_ns,
             Cause::QueueFull { .. } => &mut self.queue_full_ns,
+            Cause::Gpu { state, .. } => {
+                if matches!(state, GpuState::LongerThanUsual | GpuState::NotGiven) {
+                    self.gpu_beyond_ns += ns;
+                }
+                &mut self.gpu_ns
+            }
             Cause::Unexplained { .. } => &mut self.unexplained_ns,
         };
         *sum += ns;
     }
 
-    /// The sum of all but `lock_holder_off_ns`, which is inside of `lock_ns`.
+    /// The sum of all but `lock_holder_off_ns`, which is inside of `lock_ns`, and `gpu_beyond_ns`,
+    /// which is inside of `gpu_ns`.
     pub fn total_ns(&self) -> u64 {
         self.executing_ns
             + self.lock_ns
@@ -242,6 +280,7 @@ impl Sums {
             + self.signal_ns
             + self.blocked_ns
             + self.queue_full_ns
+            + self.gpu_ns
             + self.unexplained_ns
     }
 }

@@ -47,6 +47,25 @@ pub(crate) enum Raw {
     Blocked,
     QueueFull,
     QueueMayBeFull,
+    /// The thread waits for the GPU.
+    Gpu(Gpu),
+}
+
+/// State of the GPU while a thread waits for it; work by its place among [`crate::gpu::Works`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Gpu {
+    /// Own work runs.
+    Own(u32),
+    /// Own work runs for longer than it usually does.
+    Longer(u32),
+    /// No own work runs for a moment, between two pieces of it.
+    Between,
+    /// No own work runs, although there is some.
+    NotGiven,
+    /// All own work is over.
+    Over,
+    /// The recording has no eye on the GPU.
+    NotRecorded,
 }
 
 /// Holders, each of which waits for the lock that the next one has.

@@ -1,11 +1,12 @@
 //! Makes plain data of the tables of the first pass: names the locks, chooses the worst calls,
 //! and turns ticks into nanoseconds.
 
+use super::World;
 use super::locks::{Instance, LockState, Tally};
 use super::thread::About;
-use super::{GpuState, World};
 use crate::Options;
 use crate::function::{NO_KIND, SIZES};
+use crate::gpu::Works;
 use crate::histogram::Histogram;
 use crate::identity::Family;
 use crate::open::{self, OpenHolder, OpenWait};
@@ -25,7 +26,7 @@ pub(crate) struct Tables<'t> {
     pub about: Vec<About>,
     pub snapshots: Snapshots,
     pub load: LoadState,
-    pub gpu: GpuState,
+    pub gpu: Works,
 }
 
 /// Clock, start, and places of threads, kinds and locks, which all other parts refer to.
@@ -101,11 +102,7 @@ impl Tables<'_> {
                 most: self.load.most,
                 most_at_ns: places.at(self.load.most_at),
             }),
-            gpu: metadata.settings.gpu.then(|| result::Gpu {
-                kernels: self.gpu.kernels.durations(&places.clock),
-                copies: self.gpu.copies.durations(&places.clock),
-                memsets: self.gpu.memsets.durations(&places.clock),
-            }),
+            gpu: metadata.settings.gpu.then(|| self.gpu.result(metadata, &places.clock)),
             worst,
             unfinished: self.unfinished(&places),
             open_waits,
@@ -120,6 +117,8 @@ impl Tables<'_> {
                 kind_places: places.kinds,
                 usual,
                 targets,
+                usual_work: self.gpu.usual(),
+                works: self.gpu,
             },
         }
     }

@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use late::{Cause, Explained, Holder, Options, Survey, explain, survey};
+use late::{Cause, Explained, GpuState, Holder, Options, Survey, explain, survey};
 use record::{Action, Class, Kind, Record, SwitchDetail};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,6 +64,16 @@ impl Tape {
 
     pub(crate) fn processor(&mut self, number: u32) -> Stream {
         self.stream(StreamKind::Processor, 0, number)
+    }
+
+    pub(crate) fn gpu(&mut self, process: u32) -> Stream {
+        self.metadata.settings.gpu = true;
+        self.stream(StreamKind::Gpu, process, 0)
+    }
+
+    /// A kernel by the number of its name.
+    pub(crate) fn kernel(&mut self, stream: Stream, from: u64, to: u64, name: u32) {
+        self.put(stream, from, Kind::GpuKernel, to, 7 << 32, name);
     }
 
     pub(crate) fn put(
@@ -333,6 +343,14 @@ pub(crate) fn story(call: &Explained) -> Vec<(&'static str, u64)> {
         Cause::Signal { .. } => "signal",
         Cause::Blocked => "blocked",
         Cause::QueueFull { .. } => "queue full",
+        Cause::Gpu { state, .. } => match state {
+            GpuState::OwnWork => "gpu works",
+            GpuState::LongerThanUsual => "gpu is slow",
+            GpuState::Between => "gpu between",
+            GpuState::NotGiven => "gpu not given",
+            GpuState::Over => "gpu over",
+            GpuState::NotRecorded => "gpu",
+        },
         Cause::Unexplained { .. } => "unexplained",
     };
     call.parts.iter().map(|part| (word(&part.cause), part.duration_ns)).collect()

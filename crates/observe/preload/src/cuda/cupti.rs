@@ -12,6 +12,7 @@ use crate::{attachment, elf};
 use record::{Kind, NameKind, Trouble, clock};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::{CStr, c_char, c_void};
+use std::io::Write;
 use std::mem::transmute;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -182,8 +183,9 @@ unsafe fn record(activity: *const u8, clocks: &Clocks) {
     let (start, end) = (long(16), long(24));
     let (kind, stream, correlation, number) = match word(0) {
         CONCURRENT_KERNEL => {
+            let grid = [word(52), word(56), word(60)];
             // SAFETY: a kernel's record has the address of its name here.
-            let number = unsafe { name(long(104) as *const c_char) };
+            let number = unsafe { name(long(104) as *const c_char, grid) };
             (Kind::GpuKernel, word(48), word(92), number)
         }
         COPY => (Kind::GpuCopy, word(40), word(44), u32::try_from(long(8)).unwrap_or(u32::MAX)),
@@ -202,19 +204,24 @@ unsafe fn record(activity: *const u8, clocks: &Clocks) {
 }
 
 const SLOTS: usize = 4096;
+/// Longest name in bytes, with its grid; what is longer is cut.
+const NAME_BYTES: usize = 1024;
 /// Hashes of the names that have been told; a name's number is its place + 1.
 static NAMES: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 
-/// The number of a kernel's name, which is told to the recording when it is new; 0 for none.
+/// The number of a kernel's name with its grid, which is told to the recording when it is new; 0 for
+/// none. Launches with another grid are other work: they take another time.
 ///
 /// # Safety
 /// `name` must be null or a C string.
-unsafe fn name(name: *const c_char) -> u32 {
+unsafe fn name(name: *const c_char, grid: [u32; 3]) -> u32 {
     if name.is_null() {
         return 0;
     }
     // SAFETY: the caller's promise.
-    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let mut buffer = [0; NAME_BYTES];
+    let text = with_grid(name, grid, &mut buffer);
     let hash = crate::origin::hash(text);
     for step in 0..64 {
         let place = (hash as usize).wrapping_add(step) % SLOTS;
@@ -233,6 +240,19 @@ unsafe fn name(name: *const c_char) -> u32 {
     0
 }
 
+/// A kernel's name followed by its grid: `gemm grid 197x6x1`.
+fn with_grid<'b>(name: &[u8], [x, y, z]: [u32; 3], buffer: &'b mut [u8; NAME_BYTES]) -> &'b [u8] {
+    // A grid in words has at most 40 bytes.
+    let name = &name[..name.len().min(NAME_BYTES - 40)];
+    let mut rest = &mut buffer[..];
+    let written = rest.write_all(name).and_then(|()| write!(rest, " grid {x}x{y}x{z}"));
+    let left = rest.len();
+    match written {
+        Ok(()) => &buffer[..NAME_BYTES - left],
+        Err(_) => &[],
+    }
+}
+
 /// Has CUPTI give back what it still has, when the program ends.
 extern "C" fn finish() {
     let flush_all = FLUSH_ALL.load(Ordering::Acquire);
@@ -245,3 +265,17 @@ extern "C" fn finish() {
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static DESTRUCTOR: extern "C" fn() = finish;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grid_is_a_part_of_a_kernels_name_however_long_that_is() {
+        let mut buffer = [0; NAME_BYTES];
+        assert_eq!(with_grid(b"gemm", [197, 6, 1], &mut buffer), b"gemm grid 197x6x1");
+        let long = [b'k'; 2 * NAME_BYTES];
+        let text = with_grid(&long, [u32::MAX; 3], &mut buffer);
+        assert!(text.ends_with(b"k grid 4294967295x4294967295x4294967295"), "{text:?}");
+    }
+}

@@ -16,6 +16,7 @@ pub(super) fn machine() -> Machine {
         processor: fields(&processors, "model name").next().unwrap_or_default().to_owned(),
         kernel: kernel.trim().to_owned(),
         gpu_driver: driver.as_deref().and_then(driver_version).map(str::to_owned),
+        gpus: Vec::new(),
     }
 }
 

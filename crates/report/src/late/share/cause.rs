@@ -1,6 +1,6 @@
 //! A cause in words, with gaps for the threads that may differ between parts of one kind.
 
-use crate::late::{Findings, What};
+use crate::late::{Findings, What, late_gpu};
 use late::{Cause, Holder, HolderState, Reason, Task};
 
 /// Words with gaps.
@@ -38,7 +38,7 @@ impl Phrase {
 
 /// Description of a part.
 #[derive(Debug, Clone)]
-pub(super) struct Sentence {
+pub(in crate::late) struct Sentence {
     pub(super) what: What,
     /// `waiting for mutex M4`, for parts that are put together by that; else none.
     pub(super) head: Option<String>,
@@ -50,9 +50,18 @@ pub(super) struct Sentence {
 }
 
 impl Sentence {
-    fn new(what: What, words: impl Into<String>) -> Sentence {
+    pub(in crate::late) fn new(what: What, words: impl Into<String>) -> Sentence {
         let (base, state) = (Phrase::new(words), Phrase::default());
         Sentence { what, head: None, base, state, lock: None }
+    }
+
+    /// Parts with the same head are put together.
+    pub(in crate::late) fn of(
+        what: What,
+        head: impl Into<String>,
+        words: impl Into<String>,
+    ) -> Sentence {
+        Sentence { head: Some(head.into()), ..Sentence::new(what, words) }
     }
 
     fn about(self, lock: u32) -> Sentence {
@@ -89,6 +98,7 @@ pub(super) fn sentence(findings: &Findings<'_>, cause: &Cause) -> Sentence {
             What::QueueFull,
             format!("device queue probably full ({outstanding} launches outstanding)"),
         ),
+        Cause::Gpu { state, work } => late_gpu::sentence(findings, *state, *work),
         Cause::Unexplained { reason } => Sentence::new(What::Unexplained, unexplained(*reason)),
     }
 }

@@ -1,8 +1,9 @@
 //! Causes of the parts of a call, in a few words for a label.
 
 use crate::late::What;
+use crate::late::late_gpu::work_name;
 use crate::late::name::task;
-use late::{Cause, Holder, HolderState, Reason, Survey, Task};
+use late::{Cause, GpuState, Holder, HolderState, Reason, Survey, Task};
 
 /// The kind of a cause, and who or what it was in this part.
 pub(super) fn words(survey: &Survey, cause: &Cause) -> (What, String) {
@@ -31,6 +32,7 @@ pub(super) fn words(survey: &Survey, cause: &Cause) -> (What, String) {
         Cause::QueueFull { outstanding } => {
             (What::QueueFull, format!("queue full: {outstanding} launches outstanding"))
         }
+        Cause::Gpu { state, work } => (gpu_what(*state), gpu_words(survey, *state, *work)),
         Cause::Unexplained { reason } => {
             let words = match reason {
                 Reason::NoScheduler => "executing or suspended: the scheduler was not recorded",
@@ -39,6 +41,27 @@ pub(super) fn words(survey: &Survey, cause: &Cause) -> (What, String) {
             };
             (What::Unexplained, words.to_owned())
         }
+    }
+}
+
+fn gpu_what(state: GpuState) -> What {
+    match state {
+        GpuState::LongerThanUsual | GpuState::NotGiven => What::GpuBeyond,
+        _ => What::Gpu,
+    }
+}
+
+fn gpu_words(survey: &Survey, state: GpuState, work: Option<u32>) -> String {
+    let gpu = survey.gpu.as_ref().zip(work);
+    let work = gpu.and_then(|(gpu, work)| gpu.works.get(work as usize)).map(work_name);
+    let work = work.unwrap_or_else(|| "work".to_owned());
+    match state {
+        GpuState::OwnWork => format!("the GPU runs {work}"),
+        GpuState::LongerThanUsual => format!("the GPU runs {work}, for longer than usual"),
+        GpuState::Between => "the GPU is between two pieces of work".to_owned(),
+        GpuState::NotGiven => "the GPU runs no work of this program".to_owned(),
+        GpuState::Over => "the GPU has ended the work".to_owned(),
+        GpuState::NotRecorded => "waiting for the GPU".to_owned(),
     }
 }
 
