@@ -67,6 +67,16 @@ fn wait_is_split_by_own_work_and_the_time_in_which_the_gpu_was_not_given() {
 }
 
 #[test]
+fn end_of_work_that_was_told_late_is_lost_time() {
+    let (mut tape, [a, gpu]) = tape();
+    let start = 50_000 * US;
+    tape.kernel(gpu, start, start + 100 * US, 1);
+    let (_, call) = late_sync(tape, a, start, start + 350 * US);
+    assert_eq!(story(&call), [("gpu works", 100 * US), ("gpu told late", 250 * US)]);
+    assert_eq!(call.sums.gpu_beyond_ns, 250 * US);
+}
+
+#[test]
 fn work_of_two_streams_that_overlaps_is_told_once() {
     let (mut tape, [a, gpu]) = tape();
     let start = 50_000 * US;

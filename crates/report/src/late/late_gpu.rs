@@ -29,6 +29,10 @@ pub(super) fn sentence(findings: &Findings<'_>, state: GpuState, work: Option<u3
             let base = "while it ran no work of this program, although there was some";
             Sentence::of(What::GpuBeyond, waiting(findings), base)
         }
+        GpuState::ToldLate => {
+            let base = "after its work had ended, of which it told late";
+            Sentence::of(What::GpuBeyond, waiting(findings), base)
+        }
         GpuState::Between => {
             Sentence::of(What::Gpu, "waiting for the GPU", "between two pieces of its work")
         }

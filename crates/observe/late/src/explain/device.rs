@@ -3,7 +3,8 @@
 //! A thread that waits for the GPU spins, or sleeps in the driver: its own records do not say for
 //! what. The work of its process that ended before the call returned is what the call waited for.
 //! While such work runs, the call waits for that; while none runs although more is to come, the
-//! GPU was not given to it. A piece of work that runs for much longer than it usually does shared
+//! GPU was not given to it. A GPU that is shared may also tell late of the end: it has switched to another
+//! process before. A piece of work that runs for much longer than it usually does shared
 //! the GPU, or ran at lower clocks: what goes beyond the usual time is set apart.
 
 use super::raw::Gpu;
@@ -121,6 +122,7 @@ impl Device {
             running.retain(|span: &Span| span.to > from);
             let state = match state(&running, from) {
                 Some(state) => state,
+                None if from >= over && exit - over > self.between => Gpu::ToldLate,
                 None if from >= over => Gpu::Over,
                 None if to - from <= self.between => Gpu::Between,
                 None => Gpu::NotGiven,

@@ -107,6 +107,7 @@ impl<'r> Names<'r> {
                     Gpu::Between => (GpuState::Between, NO_WORK),
                     Gpu::NotGiven => (GpuState::NotGiven, NO_WORK),
                     Gpu::Over => (GpuState::Over, NO_WORK),
+                    Gpu::ToldLate => (GpuState::ToldLate, NO_WORK),
                     Gpu::NotRecorded => (GpuState::NotRecorded, NO_WORK),
                 };
                 Cause::Gpu { state, work: (work != NO_WORK).then_some(work) }

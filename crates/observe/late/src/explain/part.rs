@@ -135,6 +135,8 @@ pub enum GpuState {
     NotGiven,
     /// All work of the process was over.
     Over,
+    /// All work of the process was over, and the GPU told of it late.
+    ToldLate,
     /// The work on the GPU was not recorded.
     NotRecorded,
 }
@@ -259,7 +261,7 @@ impl Sums {
             Cause::Blocked => &mut self.blocked_ns,
             Cause::QueueFull { .. } => &mut self.queue_full_ns,
             Cause::Gpu { state, .. } => {
-                if matches!(state, GpuState::LongerThanUsual | GpuState::NotGiven) {
+                if state.is_beyond() {
                     self.gpu_beyond_ns += ns;
                 }
                 &mut self.gpu_ns
@@ -282,6 +284,13 @@ impl Sums {
             + self.queue_full_ns
             + self.gpu_ns
             + self.unexplained_ns
+    }
+}
+
+impl GpuState {
+    /// Returns true if the GPU took longer than it usually does.
+    pub fn is_beyond(self) -> bool {
+        matches!(self, GpuState::LongerThanUsual | GpuState::NotGiven | GpuState::ToldLate)
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) enum Gpu {
     NotGiven,
     /// All own work is over.
     Over,
+    /// All own work is over, but the call returns only long after.
+    ToldLate,
     /// The recording has no eye on the GPU.
     NotRecorded,
 }

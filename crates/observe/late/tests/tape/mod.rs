@@ -349,6 +349,7 @@ pub(crate) fn story(call: &Explained) -> Vec<(&'static str, u64)> {
             GpuState::Between => "gpu between",
             GpuState::NotGiven => "gpu not given",
             GpuState::Over => "gpu over",
+            GpuState::ToldLate => "gpu told late",
             GpuState::NotRecorded => "gpu",
         },
         Cause::Unexplained { .. } => "unexplained",

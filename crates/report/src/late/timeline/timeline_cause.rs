@@ -45,10 +45,7 @@ pub(super) fn words(survey: &Survey, cause: &Cause) -> (What, String) {
 }
 
 fn gpu_what(state: GpuState) -> What {
-    match state {
-        GpuState::LongerThanUsual | GpuState::NotGiven => What::GpuBeyond,
-        _ => What::Gpu,
-    }
+    if state.is_beyond() { What::GpuBeyond } else { What::Gpu }
 }
 
 fn gpu_words(survey: &Survey, state: GpuState, work: Option<u32>) -> String {
@@ -61,6 +58,7 @@ fn gpu_words(survey: &Survey, state: GpuState, work: Option<u32>) -> String {
         GpuState::Between => "the GPU is between two pieces of work".to_owned(),
         GpuState::NotGiven => "the GPU runs no work of this program".to_owned(),
         GpuState::Over => "the GPU has ended the work".to_owned(),
+        GpuState::ToldLate => "the GPU has ended the work, and tells late".to_owned(),
         GpuState::NotRecorded => "waiting for the GPU".to_owned(),
     }
 }
