@@ -3,6 +3,7 @@
 //! Reads a trace twice: once for all its numbers, and once around its worst calls. The trace crate
 //! finds, the report crate puts words to it.
 
+mod conditions;
 mod flow;
 
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use late::{Group, Options};
+use late::{Condition, Group, Judgement, Options};
 use record::cuda::FUNCTIONS;
 use report::document::WIDTH;
 use report::flow::FlowRun;
@@ -54,6 +55,13 @@ pub(crate) struct Args {
     /// Also show in the file for Perfetto which locks each thread holds
     #[arg(long, requires = "perfetto")]
     holds: bool,
+    /// End with 1 if this holds, as in 'cuLaunchKernel.p99 > 2ms'; may be repeated. Calls: a function
+    /// of the driver, or launch, copy, sync, other; quantities: p50, p90, p99, p99.9, max, mean, count
+    #[arg(long, value_name = "CONDITION", value_parser = conditions::parse)]
+    fail_if: Vec<Condition>,
+    /// Write the conditions as tests in JUnit's format to this file
+    #[arg(long, value_name = "FILE", requires = "fail_if")]
+    junit: Option<PathBuf>,
     /// Print only the answer in one sentence, and say nothing while reading
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
@@ -99,7 +107,8 @@ fn alike(function: &str) -> String {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(&args.file)?;
-    for (option, file) in [("--html", &args.html), ("--perfetto", &args.perfetto)] {
+    let files = [("--html", &args.html), ("--perfetto", &args.perfetto), ("--junit", &args.junit)];
+    for (option, file) in files {
         ensure_other(option, file.as_deref(), &args.file)?;
         output::check(option, file.as_deref())?;
     }
@@ -112,17 +121,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write_page(args, &trace, &findings)?;
         write_perfetto(args, &trace, &findings)?;
     }
-    print(args, &findings)?;
+    let judged = match findings.interrupted {
+        None => conditions::judge(&args.fail_if, &findings.survey),
+        Some(_) => Ok(Vec::new()),
+    };
+    print(args, &findings, judged.as_deref().unwrap_or_default())?;
+    let judged = judged?;
+    if findings.interrupted.is_none() {
+        conditions::write_junit(args.junit.as_deref(), &args.file, &judged)?;
+    }
     if let Some(read) = findings.interrupted {
         let all = findings.survey.records;
         tell!("keeptime report: interrupted: the report is of the first {read} of {all} records");
     }
-    Ok(crate::status_after_signals(ExitCode::SUCCESS))
+    let fails = judged.iter().any(|judged| judged.holds);
+    let answer = if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    Ok(crate::status_after_signals(answer))
 }
 
 /// The report of a trace of drives.
 fn of_drives(args: &Args, trace: &Trace, run: &FlowRun) -> anyhow::Result<ExitCode> {
-    ensure!(args.call.is_none(), "--call: found a trace of a drive, expected one of a program");
+    for (option, is_given) in
+        [("--call", args.call.is_some()), ("--fail-if", !args.fail_if.is_empty())]
+    {
+        ensure!(!is_given, "{option}: found a trace of a drive, expected one of a program");
+    }
     let document = report::flow::document(run);
     output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
     if let Some(file) = &args.perfetto {
@@ -190,12 +213,20 @@ impl Args {
     }
 }
 
-fn print(args: &Args, findings: &Findings<'_>) -> anyhow::Result<()> {
-    let words = || match args.is_brief() {
-        true => format!("{}\n", report::late::headline(findings)),
-        false => report::late::text(findings, Look { width: width(), color: true }),
+fn print(args: &Args, findings: &Findings<'_>, judged: &[Judgement]) -> anyhow::Result<()> {
+    let words = || {
+        let report = match args.is_brief() {
+            true => format!("{}\n", report::late::headline(findings)),
+            false => report::late::text(findings, Look { width: width(), color: true }),
+        };
+        report + &conditions::lines(judged)
     };
-    output::print(args.json, || report::late::json(findings), words)
+    let json = || {
+        let mut json = report::late::json(findings);
+        json["conditions"] = conditions::json(judged);
+        json
+    };
+    output::print(args.json, json, words)
 }
 
 /// Columns of the terminal that is printed to.

@@ -216,3 +216,58 @@ fn file_that_cannot_be_read_ends_with_2_and_says_why() {
         assert!(text(&output.stderr).starts_with(expected), "{output:?}");
     }
 }
+
+#[test]
+fn conditions_that_hold_fail_a_pipeline() {
+    let folder = folder();
+    let fails = |conditions: &[&str], more: &[&str]| {
+        let options = conditions.iter().flat_map(|condition| ["--fail-if", condition]);
+        let options: Vec<&str> = ["-q", "t.kt"].into_iter().chain(options).collect();
+        report(&folder, &[&options, more].concat())
+    };
+    // 21 launches: twenty of 4 us, one of 2 ms; one copy of 2.095 ms.
+    for (condition, said) in [
+        ("cuLaunchKernel.max > 2ms", None),
+        ("cuLaunchKernel.max >= 2ms", Some("2 ms in 21 calls")),
+        ("launch.p50 > 4us", Some("4.03 us in 21 calls")),
+        ("launch.p90<1ms", Some("4.03 us in 21 calls")),
+        ("copy.mean > 1ms", Some("2.1 ms in 1 call")),
+        ("launch.count <= 20", None),
+        ("sync.count < 1", Some("0")),
+    ] {
+        let output = fails(&[condition], &[]);
+        let status = if said.is_some() { 1 } else { 0 };
+        assert_eq!(output.status.code(), Some(status), "{condition}: {output:?}");
+        let line = said
+            .map_or("ok    ".to_owned() + condition, |said| format!("FAIL  {condition}: {said}"));
+        assert!(text(&output.stdout).contains(&line), "{line}: {output:?}");
+    }
+    let output = fails(&["launch.max > 1ms", "launch.max > 1s"], &["--junit", "junit.xml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let junit = fs::read_to_string(folder.0.join("junit.xml")).unwrap();
+    assert!(junit.contains(r#"tests="2""#) && junit.contains(r#"failures="1""#), "{junit}");
+    assert!(junit.contains("launch.max &gt; 1ms: 2 ms in 21 calls"), "{junit}");
+}
+
+#[test]
+fn conditions_that_cannot_be_judged_are_errors_beside_the_report() {
+    let folder = folder();
+    let fails = |condition: &str| report(&folder, &["-q", "t.kt", "--fail-if", condition]);
+    let output = fails("launch.p99 > 1ms");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(text(&output.stdout), format!("{HEADLINE}\n"), "the report is not lost");
+    let error = "--fail-if launch.p99 > 1ms: found 21 such calls, expected at least 100";
+    assert!(text(&output.stderr).contains(error), "{output:?}");
+    for (condition, expected) in [
+        ("launch.p99", "expected >, >=, < or <="),
+        ("launch > 1ms", "expected CALLS.QUANTITY"),
+        ("cuFooBar.p99 > 1ms", "found \"cuFooBar\""),
+        ("launch.p98 > 1ms", "expected p50, p90, p99, p99.9, max, mean or count"),
+        ("launch.p99 > 1", "expected a number with its unit"),
+        ("launch.count > 1ms", "expected a number of calls"),
+    ] {
+        let output = fails(condition);
+        assert_eq!(output.status.code(), Some(2), "{condition}: {output:?}");
+        assert!(text(&output.stderr).contains(expected), "{condition}: {output:?}");
+    }
+}

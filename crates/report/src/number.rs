@@ -126,7 +126,7 @@ pub(crate) fn show_tenths(tenths: u128) -> String {
 }
 
 /// A time in a sentence: `36 ms`, `1.6 s`.
-pub(crate) fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     let cell = cell(ns);
     match cell.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {

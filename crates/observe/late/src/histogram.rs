@@ -56,6 +56,40 @@ impl Histogram {
         self.counts[at - self.base] += 1;
     }
 
+    /// Adds all values of another one.
+    pub(crate) fn merge(&mut self, other: &Histogram) {
+        if other.count == 0 {
+            return;
+        }
+        for (at, count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let at = other.base + at;
+            // A bucket that is new has one value then.
+            let had = match self.counts.get_mut(at.wrapping_sub(self.base)) {
+                Some(_) => 0,
+                None => {
+                    self.widen(at);
+                    1
+                }
+            };
+            let own = &mut self.counts[at - self.base];
+            *own = own.saturating_add(count - had);
+        }
+        self.least = if self.count == 0 { other.least } else { self.least.min(other.least) };
+        self.greatest = self.greatest.max(other.greatest);
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+
+    /// The greatest value; 0 for none.
+    pub(crate) fn greatest(&self) -> u64 {
+        self.greatest
+    }
+
+    /// The mean; 0 for none.
+    pub(crate) fn mean(&self) -> u64 {
+        self.sum.checked_div(self.count).unwrap_or(0)
+    }
+
     /// Returns the number of values.
     pub(crate) fn count(&self) -> u64 {
         self.count
@@ -89,7 +123,7 @@ impl Histogram {
         Distribution {
             count: self.count,
             total: unit(self.sum),
-            mean: unit(self.sum.checked_div(self.count).unwrap_or(0)),
+            mean: unit(self.mean()),
             min: unit(self.least),
             p50: unit(self.quantile(0.5)),
             p90: unit(self.quantile(0.9)),
@@ -161,6 +195,20 @@ mod tests {
         let in_buckets: u64 = numbers.buckets.iter().map(|(_, count)| count).sum();
         assert_eq!(in_buckets, 100_000);
         assert!(numbers.buckets.len() < 70);
+    }
+
+    #[test]
+    fn merged_histogram_is_that_of_all_values() {
+        let values = [[7u64, 900, 901], [3, 1 << 40, 900], [900, 900, 900]];
+        let (mut whole, mut merged) = (Histogram::default(), Histogram::default());
+        for part in values {
+            let mut own = Histogram::default();
+            part.into_iter().for_each(|value| own.add(value));
+            part.into_iter().for_each(|value| whole.add(value));
+            merged.merge(&own);
+            merged.merge(&Histogram::default());
+        }
+        assert_eq!(merged.numbers(), whole.numbers());
     }
 
     #[test]

@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod condition;
 mod explain;
 mod function;
 mod gap;
@@ -42,6 +43,7 @@ mod snapshot;
 mod survey;
 mod verdict;
 
+pub use condition::{Condition, Judgement, TooFew};
 pub use explain::explain;
 pub use explain::part::{
     Cause, Explained, GpuState, Holder, HolderState, Part, Reason, Sums, Task,

@@ -8,7 +8,7 @@
 use crate::function::{Direction, Functions, Group, Host};
 use crate::gpu::Works;
 pub use crate::graph::{GraphAdvice, Sequence};
-use crate::histogram::Distribution;
+use crate::histogram::{Distribution, Histogram};
 use crate::identity::{Family, Identities};
 pub use crate::open::{OpenHolder, OpenWait};
 use crate::snapshot::Snapshots;
@@ -81,6 +81,8 @@ pub(crate) struct Inner {
     pub usual: Vec<u64>,
     /// Stream and begin of each of [`Survey::worst`], in ticks.
     pub targets: Vec<Target>,
+    /// Durations of each kind in ticks.
+    pub durations: Vec<Histogram>,
     /// Work on GPUs, and the usual duration of each in ticks.
     pub works: Works,
     pub usual_work: Vec<u64>,

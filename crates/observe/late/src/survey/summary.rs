@@ -117,6 +117,7 @@ impl Tables<'_> {
                 kind_places: places.kinds,
                 usual,
                 targets,
+                durations: self.world.kinds.into_iter().map(|kind| kind.durations).collect(),
                 usual_work: self.gpu.usual(),
                 works: self.gpu,
             },
