@@ -12,7 +12,7 @@ use terminal::output;
 /// Reads an option `--fail-if`.
 ///
 /// # Errors
-/// What was expected.
+/// Says what was expected.
 pub(super) fn parse(text: &str) -> Result<Condition, String> {
     let is_function = |name: &str| FUNCTIONS.iter().any(|known| known.base == name);
     let ns = |time: &str| {

@@ -98,7 +98,7 @@ impl Condition {
     /// of functions.
     ///
     /// # Errors
-    /// What was expected.
+    /// Says what was expected.
     pub fn parse(
         text: &str,
         is_function: impl Fn(&str) -> bool,
