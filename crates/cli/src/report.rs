@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
+use late::result::CallKind;
 use late::{Condition, Group, Judgement, Options};
 use record::cuda::FUNCTIONS;
 use report::document::WIDTH;
@@ -184,7 +185,8 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
     let survey = late::survey(trace, &options, &mut at)?;
     progress.stage("analysing the worst calls");
     let explained = late::explain(trace, &survey, &options)?;
-    let verdicts = late::verdicts(&survey, &explained, &options);
+    let asked = |kind: &CallKind| focus.asks(&survey, kind);
+    let verdicts = late::verdicts(&survey, &explained, &options, asked);
     Ok(Findings {
         file: args.file.display().to_string(),
         metadata: trace.metadata(),

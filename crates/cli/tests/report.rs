@@ -161,6 +161,8 @@ fn calls_of_one_kind_can_be_asked_for() {
     let folder = folder();
     let copies = text(&report(&folder, &["--call", "copy", "t.kt"]).stdout);
     assert!(copies.contains("\nWorst copies\n") && !copies.contains("\nWorst launches\n"));
+    assert!(copies.starts_with("no copy was late: "), "{copies}");
+    assert!(copies.contains("--call all has 1 on other calls"), "{copies}");
     let function = text(&report(&folder, &["--call", "cuMemAlloc", "t.kt"]).stdout);
     assert!(function.contains("The trace has no whole call of cuMemAlloc."), "{function}");
     let output = report(&folder, &["--call", "copies", "t.kt"]);

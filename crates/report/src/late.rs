@@ -141,9 +141,6 @@ impl What {
     }
 }
 
-/// A call is late if it took so many times as long as usual.
-const LATE: u64 = 2;
-
 /// One of the worst calls with its explanation.
 #[derive(Clone, Copy)]
 struct Late<'f> {
@@ -151,11 +148,32 @@ struct Late<'f> {
     explained: &'f Explained,
 }
 
-impl Late<'_> {
-    /// Returns true if it took much longer than usual.
-    fn is_late(&self) -> bool {
-        self.call.duration_ns >= LATE * self.call.usual_ns
+impl Focus {
+    /// Returns true if a report with this focus is about calls of a kind.
+    pub fn asks(&self, survey: &Survey, kind: &CallKind) -> bool {
+        match self {
+            Focus::Launches => kind.group == main_group(survey),
+            Focus::Group(group) => kind.group == *group,
+            Focus::Function(name) => kind.function == *name,
+            Focus::All => true,
+        }
     }
+
+    /// Returns true if nothing was asked for, so that other calls than launches are told of, too.
+    fn is_open(&self) -> bool {
+        matches!(self, Focus::Launches | Focus::All)
+    }
+}
+
+/// The group that a report of launches is about: a program may have made none.
+fn main_group(survey: &Survey) -> Group {
+    let groups = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
+    let open = |kind: usize| survey.unfinished.iter().any(|u| u.kind as usize == kind);
+    let has = |group: &Group| {
+        let mut kinds = survey.kinds.iter().enumerate();
+        kinds.any(|(at, kind)| kind.group == *group && (kind.count > 0 || open(at)))
+    };
+    groups.into_iter().find(has).unwrap_or(Group::Launch)
 }
 
 impl Findings<'_> {
@@ -163,34 +181,56 @@ impl Findings<'_> {
         self.survey.kinds.get(call.kind as usize)
     }
 
-    /// The late calls of a group, the latest first; where none is late, the one that comes closest.
-    fn latest(&self, group: Group) -> Vec<Late<'_>> {
-        self.ranked(|kind, _| kind.group == group)
+    /// Returns true if a kind of call, by its place, was asked for.
+    fn asks(&self, kind: u32) -> bool {
+        let kind = self.survey.kinds.get(kind as usize);
+        kind.is_some_and(|kind| self.focus.asks(&self.survey, kind))
     }
 
-    fn ranked(&self, wanted: impl Fn(&CallKind, &WorstCall) -> bool) -> Vec<Late<'_>> {
+    /// The late calls of those that were asked for, the latest first; where none is late, the one
+    /// that comes closest.
+    fn latest(&self) -> Vec<Late<'_>> {
+        self.ranked(|kind| self.focus.asks(&self.survey, kind))
+    }
+
+    fn ranked(&self, wanted: impl Fn(&CallKind) -> bool) -> Vec<Late<'_>> {
         let late = self.explained.iter().filter_map(|explained| {
             let call = self.survey.worst.get(explained.worst as usize)?;
-            wanted(self.kind_of(call)?, call).then_some(Late { call, explained })
+            wanted(self.kind_of(call)?).then_some(Late { call, explained })
         });
         let mut late: Vec<Late<'_>> = late.collect();
         late.sort_by_key(|late| {
-            (!late.is_late(), std::cmp::Reverse(late.call.lateness_ns), late.call.at_ns)
+            (!late.call.is_late(), std::cmp::Reverse(late.call.lateness_ns), late.call.at_ns)
         });
-        let number = late.iter().filter(|late| late.is_late()).count();
+        let number = late.iter().filter(|late| late.call.is_late()).count();
         late.truncate(number.max(1));
         late
     }
 
-    /// The group that a report of launches is about: one of the program may have made none.
-    fn main_group(&self) -> Group {
-        let groups = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
-        let open = |kind: usize| self.survey.unfinished.iter().any(|u| u.kind as usize == kind);
-        let has = |group: &Group| {
-            let mut kinds = self.survey.kinds.iter().enumerate();
-            kinds.any(|(at, kind)| kind.group == *group && (kind.count > 0 || open(at)))
-        };
-        groups.into_iter().find(has).unwrap_or(Group::Launch)
+    /// One of the calls that were asked for, in words: `launch`, `call of cuMemAlloc`.
+    fn one(&self) -> String {
+        match &self.focus {
+            Focus::Launches => singular(main_group(&self.survey)).to_owned(),
+            Focus::Group(group) => singular(*group).to_owned(),
+            Focus::Function(name) => format!("call of {name}"),
+            Focus::All => "call".to_owned(),
+        }
+    }
+
+    /// Several of them: `launches`, `calls of cuMemAlloc`.
+    fn many(&self) -> String {
+        match &self.focus {
+            Focus::Launches => plural(main_group(&self.survey)).to_owned(),
+            Focus::Group(group) => plural(*group).to_owned(),
+            Focus::Function(name) => format!("calls of {name}"),
+            Focus::All => "calls".to_owned(),
+        }
+    }
+
+    /// The verdicts that the report tells: those on calls that were asked for, and if none were,
+    /// the others behind them.
+    fn judged(&self) -> impl Iterator<Item = &Verdict> {
+        self.verdicts.iter().filter(|verdict| verdict.asked || self.focus.is_open())
     }
 
     /// The calls that the report takes apart, as their places in [`Survey::worst`].
@@ -202,18 +242,15 @@ impl Findings<'_> {
     /// The calls to be taken apart, with a heading for each list.
     fn lists(&self) -> Vec<(String, Vec<Late<'_>>)> {
         let all = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
-        let latest_of = |group: Group| (format!("Worst {}", plural(group)), self.latest(group));
+        let latest_of = |group: Group| {
+            (format!("Worst {}", plural(group)), self.ranked(|kind| kind.group == group))
+        };
         let mut lists = match &self.focus {
             Focus::Launches if self.survey.kinds.is_empty() => Vec::new(),
-            Focus::Launches => vec![latest_of(self.main_group())],
-            Focus::Group(group) => vec![latest_of(*group)],
             Focus::All => {
                 all.into_iter().map(latest_of).filter(|(_, list)| !list.is_empty()).collect()
             }
-            Focus::Function(name) => {
-                let list = self.ranked(|kind, _| kind.function == *name);
-                vec![(format!("Worst calls of {name}"), list)]
-            }
+            _ => vec![(format!("Worst {}", self.many()), self.latest())],
         };
         lists.iter_mut().for_each(|(_, list)| list.truncate(self.worst));
         lists

@@ -4,7 +4,7 @@ mod late_findings;
 #[path = "../../observe/late/tests/tape/mod.rs"]
 mod late_tape;
 
-use late::{Evidence, Occasion, Remedy, Task, Verdict};
+use late::{Evidence, Lost, Occasion, Remedy, Task, Verdict};
 use late_findings::{findings, text};
 use late_tape::Tape;
 use trace::metadata::Tier;
@@ -18,14 +18,17 @@ fn verdict(evidence: Evidence, remedies: &[Remedy]) -> Verdict {
     Verdict {
         evidence,
         lock: Some(0),
+        asked: true,
         severity_ns: 5_000_000,
         worst: Some(Occasion {
             at_ns: 3_000_000,
             duration_ns: 5_000_000,
+            lost_ns: 5_000_000,
             thread: 0,
             kind: None,
             explained: None,
         }),
+        lost: Lost { looked_at: 12, calls: vec![(0, 3_000_000), (3, 1_000_000)] },
         remedies: remedies.to_vec(),
     }
 }
@@ -103,55 +106,50 @@ fn of_locks() -> Vec<(Evidence, &'static str, &'static str)> {
 
 fn of_processors() -> Vec<(Evidence, &'static str, &'static str)> {
     let inversion = Evidence::PriorityInversion {
-        calls: 5,
-        total_ns: 25_000_000,
         waiter: task("infer", 11, 69),
         holder: task("copy", 12, 89),
         by: Some(task("hog", 13, 79)),
     };
-    let preempted = Evidence::PreemptedHolder {
-        calls: 1,
-        total_ns: 4_000_000,
-        holder: task("copy", 12, 120),
-        by: None,
+    let preempted = Evidence::PreemptedHolder { holder: task("copy", 12, 120), by: None };
+    let queue = Evidence::DeviceQueueFull { most_outstanding: 1024, executing: true };
+    let load = Evidence::Oversubscription {
+        percent: 99,
+        over_ns: 99_990,
+        observed_ns: 100_000,
+        most: 6,
+        processors: 2,
+        waited_ns: 4_000,
     };
-    let queue = Evidence::DeviceQueueFull {
-        calls: 2,
-        total_ns: 35_000_000,
-        most_outstanding: 1024,
-        executing: true,
-    };
-    let load = Evidence::Oversubscription { percent: 23, most: 6, processors: 2, waited_ns: 4_000 };
     vec![
         (
             inversion,
             "Priority inversion",
-            "infer (11) (real-time priority 30) waited 25 ms for copy (12) (real-time priority \
-             10), which held it and could not run because hog (13) (real-time priority 20) did. It \
-             happened in 5 calls",
+            "infer (11) (real-time priority 30) waited for copy (12) (real-time priority 10), \
+             which held it and could not run because hog (13) (real-time priority 20) did. 2 of \
+             the 12 launches looked at waited 4 ms in this way.",
         ),
         (
             preempted,
             "Preempted holder",
-            "copy (12) (nice 0) held it and was preempted by another thread. 1 call looked at \
-             closely waited 4 ms",
+            "copy (12) (nice 0) held it and was preempted by another thread. 2 of the 12 launches \
+             looked at waited 4 ms",
         ),
         (
             queue,
             "Device queue full",
-            "2 calls looked at closely spent 35 ms more than usual with up \
-            to 1024 launches outstanding",
+            "2 of the 12 launches looked at spent 4 ms more than usual with up to 1024 launches \
+             outstanding",
         ),
         (
             load,
             "More threads than processors",
-            "In 23 % of the time more threads wanted to run than \
-            there are processors, up to 6 for 2. The calls looked at closely waited 4 us",
+            "In 99.9 % of the time more threads wanted to run than there are processors, up to 6 \
+             for 2. 2 of the 12 launches looked at waited 4 ms for a processor.",
         ),
         (
-            Evidence::BlockedElsewhere { calls: 3, total_ns: 2_000_000 },
+            Evidence::BlockedElsewhere {},
             "Launches off the processor",
-            "3 launches looked at closely spent 2 ms in page faults or system calls",
+            "2 of the 12 launches looked at spent 4 ms in page faults or system calls",
         ),
     ]
 }
@@ -170,7 +168,7 @@ fn every_verdict_is_told_with_its_numbers() {
         assert!(text.contains(title), "{title}: {text}");
         assert!(text.contains(&words), "{words}: {text}");
         assert!(
-            text.contains("Worst: 5 ms by thread 4712 outside of recorded calls, 3 ms"),
+            text.contains("Worst: 5 ms outside of recorded calls by thread 4712, 3 ms"),
             "{text}"
         );
         assert!(text.contains("- Copy in smaller pieces"), "{text}");
@@ -196,7 +194,7 @@ fn remedies_are_told_once_and_name_only_commands_that_exist() {
         Remedy::FewerOutstandingLaunches,
         Remedy::LockedMemory,
     ];
-    let evidence = || Evidence::BlockedElsewhere { calls: 3, total_ns: 2_000_000 };
+    let evidence = || Evidence::BlockedElsewhere {};
     findings.verdicts = vec![verdict(evidence(), &all), verdict(evidence(), &all[..2])];
     let text = text(&findings);
     assert_eq!(text.matches("PTHREAD_PRIO_INHERIT").count(), 1, "{text}");

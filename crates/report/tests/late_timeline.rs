@@ -202,7 +202,7 @@ fn trace_without_calls_has_no_timeline() {
 fn page(trace: &Trace, script: &str) -> PathBuf {
     let (survey, explained) = passes(trace);
     let section = section(trace, &survey, &explained, &Options::default()).unwrap();
-    let verdicts = late::verdicts(&survey, &explained, &late::Options::default());
+    let verdicts = late::verdicts(&survey, &explained, &late::Options::default(), |_| true);
     let findings = Findings {
         file: "t.kt".into(),
         metadata: trace.metadata(),

@@ -12,12 +12,12 @@
 //! report is made from these structures and from nothing else.
 //!
 //! ```no_run
-//! use late::{Options, explain, survey, verdicts};
+//! use late::{Group, Options, explain, survey, verdicts};
 //! let trace = trace::Trace::open("t.kt".as_ref())?;
 //! let options = Options::default();
 //! let survey = survey(&trace, &options, &mut |_, _| true)?;
 //! let explained = explain(&trace, &survey, &options)?;
-//! for verdict in verdicts(&survey, &explained, &options) {
+//! for verdict in verdicts(&survey, &explained, &options, |kind| kind.group == Group::Launch) {
 //!     println!("{:?}: up to {} ns, try {:?}", verdict.evidence, verdict.severity_ns, verdict.remedies);
 //! }
 //! # Ok::<(), trace::Error>(())
@@ -53,7 +53,7 @@ pub use histogram::Distribution;
 pub use identity::Family;
 pub use result::Survey;
 pub use survey::survey;
-pub use verdict::{Evidence, Occasion, Remedy, Verdict, verdicts};
+pub use verdict::{Evidence, Lost, Occasion, Remedy, Verdict, reason, verdicts};
 
 /// Options of the analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -334,6 +334,13 @@ pub struct Attributes {
     pub shared: bool,
 }
 
+impl Lock {
+    /// Returns true if it is a mutex that lends its waiters' priority to its owner.
+    pub fn inherits(&self) -> bool {
+        self.attributes.as_ref().is_some_and(|attributes| attributes.inherit)
+    }
+}
+
 /// Use of a lock.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Use {
@@ -356,8 +363,10 @@ pub struct Use {
 pub struct Tally {
     /// Number of times.
     pub count: u64,
-    /// The worst time.
+    /// The time with most others.
     pub worst: Option<Instance>,
+    /// The longest time.
+    pub longest: Option<Instance>,
 }
 
 /// One wait or hold.
@@ -519,6 +528,16 @@ pub struct WorstCall {
     pub outstanding: u32,
     /// Calls that it was made in.
     pub depth: u32,
+}
+
+/// A call is late if it took so many times as long as usual.
+const LATE: u64 = 2;
+
+impl WorstCall {
+    /// Returns true if it took much longer than usual.
+    pub fn is_late(&self) -> bool {
+        self.duration_ns >= LATE * self.usual_ns
+    }
 }
 
 /// A call that had not returned.

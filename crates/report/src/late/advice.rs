@@ -19,29 +19,36 @@ pub(super) struct Advice {
     pub(super) evidence: String,
     /// Sentence on the worst occurrence.
     pub(super) worst: Option<String>,
+    /// `up to 4.4 ms of one launch`: what it cost at most.
+    pub(super) cost: String,
     /// Remedies, the most promising first.
     pub(super) remedies: Vec<Remedy>,
 }
 
 /// A verdict as a report tells it.
-pub(super) struct Told<'f> {
-    pub(super) verdict: &'f Verdict,
+pub(super) struct Told {
     pub(super) advice: Advice,
     /// Remedies that no verdict before it has.
     pub(super) fresh: Vec<Remedy>,
     /// The names of the others.
     pub(super) again: Option<String>,
+    /// True for the first one that is not on calls that were asked for, behind one that is.
+    pub(super) first_of_others: bool,
 }
 
-/// The verdicts that matter beside the worst one, each with its remedies told once.
-pub(super) fn told<'f>(findings: &'f Findings<'_>) -> Vec<Told<'f>> {
-    let most = findings.verdicts.iter().map(|verdict| verdict.severity_ns).max().unwrap_or(0);
+/// The verdicts that matter beside the worst one on such calls, each with its remedies told once.
+pub(super) fn told(findings: &Findings<'_>) -> Vec<Told> {
+    let most = [false, true].map(|asked| {
+        let of = findings.judged().filter(|verdict| verdict.asked == asked);
+        of.map(|verdict| verdict.severity_ns).max().unwrap_or(0)
+    });
     let matters = |verdict: &&Verdict| {
         let repeated = matches!(verdict.evidence, Evidence::RepeatedLaunches { .. });
-        repeated || verdict.severity_ns >= most / LEAST_PART
+        repeated || verdict.severity_ns >= most[usize::from(verdict.asked)] / LEAST_PART
     };
     let mut told: Vec<Remedy> = Vec::new();
-    let one = |verdict: &'f Verdict| {
+    let mut asked = false;
+    let one = |verdict: &Verdict| {
         let advice = advice(findings, verdict);
         let (again, fresh): (Vec<Remedy>, Vec<Remedy>) =
             advice.remedies.iter().partition(|remedy| told.contains(remedy));
@@ -49,9 +56,23 @@ pub(super) fn told<'f>(findings: &'f Findings<'_>) -> Vec<Told<'f>> {
         let names: Vec<String> = again.into_iter().map(|r| remedy_name(r).to_owned()).collect();
         let also = if fresh.is_empty() { "" } else { "also " };
         let again = (!names.is_empty()).then(|| format!("{also}{}, as above", listed(&names)));
-        Told { verdict, advice, fresh, again }
+        let first_of_others = std::mem::replace(&mut asked, verdict.asked) && !verdict.asked;
+        Told { advice, fresh, again, first_of_others }
     };
-    findings.verdicts.iter().filter(matters).map(one).collect()
+    findings.judged().filter(matters).map(one).collect()
+}
+
+/// Said where there is no verdict to tell.
+pub(super) fn nothing(findings: &Findings<'_>) -> String {
+    let known = "no convoy, no starvation, no inversion, no long hold with waiters, no full queue";
+    match findings.verdicts.len() as u64 {
+        0 => format!("Nothing that Keeptime knows of: {known}."),
+        others => format!(
+            "Nothing that Keeptime knows of on these calls: {known}. --call all has {} on other \
+             calls.",
+            count(others)
+        ),
+    }
 }
 
 /// A verdict in words.
@@ -59,8 +80,9 @@ pub(super) fn advice(findings: &Findings<'_>, verdict: &Verdict) -> Advice {
     let lock = verdict.lock.map_or(String::new(), |lock| format!(" at {}", findings.lock(lock)));
     Advice {
         title: format!("{}{lock}", title(&verdict.evidence)),
-        evidence: evidence(findings, &verdict.evidence),
+        evidence: evidence(findings, verdict),
         worst: worst(findings, verdict),
+        cost: cost(findings, verdict),
         remedies: verdict.remedies.clone(),
     }
 }
@@ -103,7 +125,21 @@ fn self_task(who: &Task) -> String {
     format!("{}{}", task(who), urgency(who))
 }
 
-fn evidence(findings: &Findings<'_>, evidence: &Evidence) -> String {
+/// `5 of the 12 launches looked at`: the calls that lost time by a cause, and of how many.
+fn losers(findings: &Findings<'_>, verdict: &Verdict) -> String {
+    let (lost, of) = (verdict.lost.calls.len() as u64, verdict.lost.looked_at);
+    let many = if verdict.asked { findings.many() } else { "other calls".to_owned() };
+    match (lost, of) {
+        (1, 1) if verdict.asked => format!("The {} looked at", findings.one()),
+        (1, 1) => "The other call looked at".to_owned(),
+        _ => format!("{} of the {} {many} looked at", count(lost), count(of)),
+    }
+}
+
+fn evidence(findings: &Findings<'_>, verdict: &Verdict) -> String {
+    let evidence = &verdict.evidence;
+    let losers = || losers(findings, verdict);
+    let lost = || time(verdict.lost.total_ns());
     match evidence {
         Evidence::LockConvoy { .. } => convoy(evidence),
         Evidence::ReaderStarvation { times: number, most_writers, waits, wait_max_ns } => format!(
@@ -123,31 +159,31 @@ fn evidence(findings: &Findings<'_>, evidence: &Evidence) -> String {
             time(*wait_max_ns)
         ),
         Evidence::UnfairHandOver { .. } => unfair(evidence),
-        Evidence::PriorityInversion { calls, total_ns, waiter, holder, by: third } => format!(
-            "{} waited {} for {}, which held it and could not run because {} did. It happened in \
-             {} looked at closely.",
+        Evidence::PriorityInversion { waiter, holder, by: third } => format!(
+            "{} waited for {}, which held it and could not run because {} did. {} waited {} in \
+             this way.",
             self_task(waiter),
-            time(*total_ns),
             self_task(holder),
             by(third.as_ref()),
-            counted(*calls, "call", "calls")
+            losers(),
+            lost()
         ),
-        Evidence::PreemptedHolder { calls, total_ns, holder, by: third } => format!(
-            "{} held it and was preempted by {}. {} looked at closely waited {} for holders that \
-             could not run.",
+        Evidence::PreemptedHolder { holder, by: third } => format!(
+            "{} held it and was preempted by {}. {} waited {} for holders that could not run.",
             self_task(holder),
             by(third.as_ref()),
-            counted(*calls, "call", "calls"),
-            time(*total_ns)
+            losers(),
+            lost()
         ),
-        Evidence::Oversubscription { percent, most, processors, waited_ns } => {
-            let waited = match waited_ns {
+        Evidence::Oversubscription { over_ns, observed_ns, most, processors, .. } => {
+            let waited = match verdict.lost.calls.len() {
                 0 => String::new(),
-                ns => format!(" The calls looked at closely waited {} for a processor.", time(*ns)),
+                _ => format!(" {} waited {} for a processor.", losers(), lost()),
             };
             format!(
-                "In {percent} % of the time more threads wanted to run than there are processors, \
-                 up to {most} for {processors}.{waited}"
+                "In {} of the time more threads wanted to run than there are processors, up to \
+                 {most} for {processors}.{waited}",
+                percent(*over_ns, *observed_ns)
             )
         }
         Evidence::LongCriticalSection { hold_ns, hold_p50_ns, waiting, wait_max_ns, kind } => {
@@ -161,11 +197,24 @@ fn evidence(findings: &Findings<'_>, evidence: &Evidence) -> String {
                 time(*wait_max_ns)
             )
         }
-        Evidence::DeviceQueueFull { .. } => queue(evidence),
-        Evidence::BlockedElsewhere { calls, total_ns } => format!(
-            "{} looked at closely spent {} in page faults or system calls that no lock explains.",
-            counted(*calls, "launch", "launches"),
-            time(*total_ns)
+        Evidence::DeviceQueueFull { most_outstanding, executing } => {
+            let doubt = if *executing {
+                "executed or yielded all the time, as a driver does that waits for room"
+            } else {
+                "may have waited for something else, since the scheduler was not recorded"
+            };
+            format!(
+                "{} spent {} more than usual with up to {} launches outstanding in the stream, and \
+                 {doubt}.",
+                losers(),
+                lost(),
+                count(u64::from(*most_outstanding))
+            )
+        }
+        Evidence::BlockedElsewhere {} => format!(
+            "{} spent {} in page faults or system calls that no lock explains.",
+            losers(),
+            lost()
         ),
         Evidence::RepeatedLaunches { sequence, .. } => {
             let sequence = findings.survey.sequences.get(*sequence as usize);
@@ -242,25 +291,6 @@ fn unfair(evidence: &Evidence) -> String {
     )
 }
 
-fn queue(evidence: &Evidence) -> String {
-    let Evidence::DeviceQueueFull { calls, total_ns, most_outstanding, executing } = evidence
-    else {
-        return String::new();
-    };
-    let doubt = if *executing {
-        "it executed or yielded all the time, as a driver does that waits for room"
-    } else {
-        "the scheduler was not recorded, so that they may have waited for something else"
-    };
-    format!(
-        "{} looked at closely spent {} more than usual with up to {} launches outstanding in the \
-         stream: {doubt}.",
-        counted(*calls, "call", "calls"),
-        time(*total_ns),
-        count(u64::from(*most_outstanding))
-    )
-}
-
 /// A sequence of launches and copies, and what a graph would save.
 pub(super) fn repeated(findings: &Findings<'_>, sequence: &Sequence) -> String {
     let locks = findings.locks_of(sequence);
@@ -279,13 +309,32 @@ pub(super) fn repeated(findings: &Findings<'_>, sequence: &Sequence) -> String {
 /// Sentence on the worst occurrence of a verdict.
 fn worst(findings: &Findings<'_>, verdict: &Verdict) -> Option<String> {
     let worst = verdict.worst.as_ref()?;
+    let (lost, whole) = (time(worst.lost_ns), time(worst.duration_ns));
+    let place = match worst.kind {
+        Some(kind) if lost != whole => format!("of the {whole} of {}", findings.call(kind)),
+        kind => findings.inside(kind),
+    };
     Some(format!(
-        "Worst: {} by {} {}, {} after the start.",
-        time(worst.duration_ns),
+        "Worst: {lost} {place} by {}, {} after the start.",
         findings.thread(worst.thread),
-        findings.inside(worst.kind),
         instant(worst.at_ns)
     ))
+}
+
+/// What a cause cost at most, and which calls it is about.
+fn cost(findings: &Findings<'_>, verdict: &Verdict) -> String {
+    let most = time(verdict.severity_ns);
+    match &verdict.worst {
+        None if matches!(verdict.evidence, Evidence::RepeatedLaunches { .. }) => {
+            format!("{most} each time")
+        }
+        None => String::new(),
+        Some(worst) if worst.explained.is_some() && verdict.asked => {
+            format!("up to {most} of one {}", findings.one())
+        }
+        Some(worst) if worst.explained.is_some() => format!("up to {most} of one other call"),
+        Some(_) => format!("up to {most} in one wait"),
+    }
 }
 
 /// A remedy in two or three words.

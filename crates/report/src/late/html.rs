@@ -9,7 +9,7 @@ use super::plot::{Curve, panel};
 use super::share::shares;
 use super::text::{about, tier, work};
 use super::unknown::unknown;
-use super::{Findings, Late, What, diagram, late_graph, open, pattern, plural, worst};
+use super::{Findings, Focus, Late, What, diagram, late_graph, open, pattern, plural, worst};
 use crate::Error;
 use crate::number::{count, counted, time};
 use crate::page::render;
@@ -54,7 +54,8 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
             title => told.advice.title,
             evidence => told.advice.evidence,
             worst => told.advice.worst,
-            severity => time(told.verdict.severity_ns),
+            cost => told.advice.cost,
+            others => told.first_of_others,
             remedies => fresh.collect::<Vec<_>>(),
             again => told.again,
         }
@@ -62,6 +63,7 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
     let shown = findings.main_patterns();
     let inks = What::ALL.map(|what| context! { name => what.words(), ink => cause_ink(what).name });
     Ok(context! {
+        question => format!("Why was this {} late?", findings.one()),
         headline => sentence(&headline(findings)),
         beside => beside(findings),
         about => about(findings),
@@ -78,6 +80,7 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         work => work(findings),
         tiles => tiles(findings),
         verdicts => verdicts.collect::<Vec<_>>(),
+        nothing => advice::nothing(findings),
         graphs => late_graph::table(findings),
         lists => lists.collect::<Vec<_>>(),
         causes => inks.to_vec(),
@@ -135,8 +138,12 @@ fn machine(findings: &Findings<'_>) -> String {
 /// The kinds of calls that matter most, at the top.
 fn tiles(findings: &Findings<'_>) -> Vec<Value> {
     let Calls { listed, .. } = findings.calls();
+    let shown = |kind: &CallKind| match findings.focus {
+        Focus::Launches | Focus::All => kind.group != Group::Other,
+        _ => findings.focus.asks(&findings.survey, kind),
+    };
     let mut main: Vec<&CallKind> =
-        listed.into_iter().filter(|kind| kind.group != Group::Other && kind.count > 0).collect();
+        listed.into_iter().filter(|kind| shown(kind) && kind.count > 0).collect();
     main.sort_by_key(|kind| std::cmp::Reverse(kind.count));
     main.truncate(TILES);
     main.sort_by_key(|kind| kind.group);

@@ -2,44 +2,47 @@
 
 use super::advice::{advice, remedy_name};
 use super::share::{Share, shares};
-use super::{Findings, Late, What, open, plural, singular};
+use super::{Findings, Focus, Late, What, main_group, open, plural};
 use crate::number::{count, counted, instant, listed, percent, time};
+use late::Group;
 use late::result::{Instance, Unfinished};
-use late::{Cause, Evidence, Explained, Group, HolderState, Part, Verdict};
 
 /// A share is the main one alone if it is so large, in percent.
 const MAIN_PERCENT: u64 = 50;
 
-/// The sentence that answers the question: what stood still; or else the worst launch, how long it took and how long it
-/// usually takes, and what most of that time was.
+/// The sentence that answers the question: what stood still; or else the worst of the calls that
+/// were asked for, how long it took and how long it usually takes, and what most of that time was.
 pub fn headline(findings: &Findings<'_>) -> String {
     if let Some(words) = open::headline(findings) {
         return words;
     }
-    let group = findings.main_group();
-    let late = findings.latest(group).first().copied();
-    if let Some(open) = hanging(findings, group) {
-        return never_returned(findings, group, open);
+    let late = findings.latest().first().copied();
+    if let Some(open) = hanging(findings) {
+        return never_returned(findings, open);
     }
+    let mut kinds = findings.survey.kinds.iter();
     match late {
-        None if !findings.survey.kinds.is_empty() => {
+        None if kinds.any(|kind| findings.focus.asks(&findings.survey, kind)) => {
             "no call returned while its records are whole: which was late is not known".to_owned()
         }
+        None if !findings.survey.kinds.is_empty() => {
+            format!("no {} was recorded", findings.one())
+        }
         None => no_calls(findings),
-        Some(late) if !late.is_late() => format!(
+        Some(late) if !late.call.is_late() => format!(
             "no {} was late: the worst took {} (usual {})",
-            singular(group),
+            findings.one(),
             time(late.call.duration_ns),
             time(late.call.usual_ns)
         ),
-        Some(late) => worst(findings, group, late),
+        Some(late) => worst(findings, late),
     }
 }
 
-fn worst(findings: &Findings<'_>, group: Group, late: Late<'_>) -> String {
+fn worst(findings: &Findings<'_>, late: Late<'_>) -> String {
     format!(
         "worst {}: {} (usual {}): {}",
-        singular(group),
+        findings.one(),
         time(late.call.duration_ns),
         time(late.call.usual_ns),
         main_causes(&shares(findings, late.explained), late.call.duration_ns)
@@ -59,18 +62,16 @@ fn main_causes(shares: &[Share], whole_ns: u64) -> String {
 }
 
 /// A call that had not returned, and took longer than all that had.
-fn hanging<'f>(findings: &'f Findings<'_>, group: Group) -> Option<&'f Unfinished> {
-    let longest = findings.latest(group).first().map_or(0, |late| late.call.duration_ns);
-    let of_group = findings.survey.unfinished.iter().filter(|open| {
-        findings.survey.kinds.get(open.kind as usize).is_some_and(|kind| kind.group == group)
-    });
-    of_group.max_by_key(|open| open.until_end_ns).filter(|open| open.until_end_ns > longest)
+fn hanging<'f>(findings: &'f Findings<'_>) -> Option<&'f Unfinished> {
+    let longest = findings.latest().first().map_or(0, |late| late.call.duration_ns);
+    let asked = findings.survey.unfinished.iter().filter(|open| findings.asks(open.kind));
+    asked.max_by_key(|open| open.until_end_ns).filter(|open| open.until_end_ns > longest)
 }
 
-fn never_returned(findings: &Findings<'_>, group: Group, open: &Unfinished) -> String {
+fn never_returned(findings: &Findings<'_>, open: &Unfinished) -> String {
     format!(
         "worst {}: {} by {} had not returned when its records ended, {} after it began",
-        singular(group),
+        findings.one(),
         findings.call(open.kind),
         findings.thread(open.thread),
         time(open.until_end_ns)
@@ -114,7 +115,8 @@ fn longest_wait(findings: &Findings<'_>, lock: u32, wait: &Instance) -> String {
 /// Lines below the headline: the part of the trace that it is about if that is not all, then place
 /// and time of its worst call, and notes on it.
 pub(super) fn beside(findings: &Findings<'_>) -> Vec<String> {
-    partial(findings).into_iter().chain(of_worst(findings)).collect()
+    let aside = open::aside(findings).map(|words| format!("Beside these calls: {words}."));
+    partial(findings).into_iter().chain(of_worst(findings)).chain(aside).collect()
 }
 
 /// The part of the trace that an interrupted report is about.
@@ -124,21 +126,21 @@ pub(super) fn partial(findings: &Findings<'_>) -> Option<String> {
 }
 
 fn of_worst(findings: &Findings<'_>) -> Vec<String> {
-    let group = findings.main_group();
-    let latest = findings.latest(group);
+    let group = main_group(&findings.survey);
+    let latest = findings.latest();
     let mut lines = Vec::new();
     if open::headline(findings).is_some() {
-        let Some(worst) = latest.first().filter(|late| late.is_late()) else { return lines };
-        let words = self::worst(findings, group, *worst);
+        let Some(worst) = latest.first().filter(|late| late.call.is_late()) else { return lines };
+        let words = self::worst(findings, *worst);
         lines.push(format!("Of the calls that returned, the {words}."));
         return lines;
     }
-    if group != Group::Launch && !latest.is_empty() {
+    if findings.focus == Focus::Launches && group != Group::Launch && !latest.is_empty() {
         lines.push(format!("No launch was recorded, so this is about {}.", plural(group)));
     }
     let Some(worst) = latest.first() else { return lines };
-    if hanging(findings, group).is_some() {
-        let words = self::worst(findings, group, *worst);
+    if hanging(findings).is_some() {
+        let words = self::worst(findings, *worst);
         lines.push(format!("Of those that returned, the {words}."));
     }
     lines.push(format!("It was {}.", place(findings, *worst)));
@@ -148,9 +150,9 @@ fn of_worst(findings: &Findings<'_>) -> Vec<String> {
     let main = |late: &Late<'_>| shares(findings, late.explained).first().map(|share| share.what);
     if main(worst) == Some(What::Executing) {
         let waited = latest[1..].iter().find(|late| main(late) != Some(What::Executing));
-        let waited = waited.filter(|late| late.is_late());
+        let waited = waited.filter(|late| late.call.is_late());
         lines.extend(waited.map(|late| {
-            let words = self::worst(findings, group, *late);
+            let words = self::worst(findings, *late);
             let words = words.strip_prefix("worst ").unwrap_or(&words);
             format!(
                 "The worst one that did not mostly execute: {words}; {}.",
@@ -161,32 +163,10 @@ fn of_worst(findings: &Findings<'_>) -> Vec<String> {
     lines
 }
 
-/// The verdict that the main share of a call comes under, and what would help.
+/// The verdict that says most of why a call was late, and what would help.
 fn why(findings: &Findings<'_>, late: Late<'_>) -> Option<String> {
-    if !late.is_late() {
-        return None;
-    }
-    let shares = shares(findings, late.explained);
-    let main = shares.first()?;
-    // If the holder could not run for most of it, that is the reason, and not how long it had the
-    // lock.
-    let off = kept_off_ns(late.explained, main.lock);
-    let inverted = 2 * off >= main.ns && main.what == What::Lock;
-    let rank = |verdict: &&Verdict| match verdict.evidence {
-        Evidence::PriorityInversion { .. } if inverted => 0,
-        Evidence::PreemptedHolder { .. } if inverted => 1,
-        _ => 2,
-    };
-    let is_of = |verdict: &&Verdict| match (main.what, &verdict.evidence) {
-        (What::Lock | What::HandOver | What::Signal, _) => {
-            main.lock.is_some() && verdict.lock == main.lock
-        }
-        (What::Preempted | What::WokenLate, Evidence::Oversubscription { .. }) => true,
-        (What::QueueFull, Evidence::DeviceQueueFull { .. }) => true,
-        (What::Blocked, Evidence::BlockedElsewhere { .. }) => true,
-        _ => false,
-    };
-    let verdict = findings.verdicts.iter().filter(is_of).min_by_key(rank)?;
+    let worst = late.call.is_late().then_some(late.explained.worst)?;
+    let verdict = late::reason(&findings.survey, &findings.verdicts, worst)?;
     let remedies = verdict.remedies.iter().map(|remedy| remedy_name(*remedy).to_owned());
     let remedies: Vec<String> = remedies.take(2).collect();
     let title = advice(findings, verdict).title;
@@ -194,18 +174,6 @@ fn why(findings: &Findings<'_>, late: Late<'_>) -> Option<String> {
         true => format!("Why: {title}."),
         false => format!("Why: {title}. What would help: {}.", listed(&remedies)),
     })
-}
-
-/// Time for which the holder of a lock that a call waited for was able to run and did not.
-fn kept_off_ns(call: &Explained, wanted: Option<u32>) -> u64 {
-    let kept_off = |part: &&Part| match &part.cause {
-        Cause::Lock { lock, holders, .. } if Some(*lock) == wanted => {
-            let state = holders.last().map(|holder| &holder.state);
-            matches!(state, Some(HolderState::Preempted { .. } | HolderState::WokenLate { .. }))
-        }
-        _ => false,
-    };
-    call.parts.iter().filter(kept_off).map(|part| part.duration_ns).sum()
 }
 
 /// `cuLaunchKernel in infer (4712), 1.234 s after the start`.

@@ -20,7 +20,7 @@
 //! | `circles` | threads that wait for one another: places in `open_waits`, each one's holder is the next |
 //! | `locks` | those in launches, the most waited for and the most taken, and all that the report refers to: `number`, `name`, `family`, `attributes`, `shared`, `takers`, `read`, `other` with `wait` and `hold`, and so on |
 //! | `locks_left_out` | the others: `locks`, `acquisitions`, `contended` |
-//! | `verdicts` | `verdict`, its numbers, `lock`, `severity_ns`, `worst`, `words`, `remedies` |
+//! | `verdicts` | `verdict`, its numbers, `lock`, `asked` (calls that were asked for lost time by it), `severity_ns`, `calls` of the `looked_at` ones that lost `total_ns` by it, `worst`, `words`, `remedies` |
 //! | `sequences` | launches, copies and memory sets that repeat; what `verdicts` refer to |
 //! | `graph_advice` | what CUDA graphs would save, an estimate: `sequences`, `own_graph_launch`, `share_of_kernels_in_graphs`, `cuts`, `forgotten` (sequences for which there was no room), `about` |
 //! | `graph_advice.sequences` | those of at least 5 calls that came at least 10 times, the most to be saved first: `sequence` (its place in `sequences`), `thread`, `repeats`, `runs` (rows without anything between), `length`, `work` (calls by kind), `first_kernel`, `frequent_kernels`, `launching_ns` (median of one repetition), `replaced_ns` (without copies of pageable memory), `waited_ns` (mean, for locks), `locks` (mean; null where only contended ones were recorded), `graph_launch`, `saved_ns`, `saved_per_second_ns`, `default_stream`, `cuts`, `words` |
@@ -66,7 +66,7 @@ pub fn json(findings: &Findings<'_>) -> Value {
     let lists = findings.lists();
     let worst = lists.iter().flat_map(|(_, list)| list).map(|late| of_worst(findings, *late));
     let worst = Value::from_iter(worst);
-    let verdicts = findings.verdicts.iter().map(|verdict| of_verdict(findings, verdict));
+    let verdicts = findings.judged().map(|verdict| of_verdict(findings, verdict));
     let verdicts = Value::from_iter(verdicts);
     let calls = survey.kinds.iter().map(|kind| of_kind(findings, kind));
     let calls = Value::from_iter(calls);
@@ -421,6 +421,7 @@ fn of_verdict(findings: &Findings<'_>, verdict: &Verdict) -> Value {
         json!({
             "at_ns": worst.at_ns,
             "duration_ns": worst.duration_ns,
+            "lost_ns": worst.lost_ns,
             "thread": of_thread_place(findings, worst.thread),
             "call": worst.kind.map(|kind| findings.call(kind)),
         })
@@ -431,7 +432,11 @@ fn of_verdict(findings: &Findings<'_>, verdict: &Verdict) -> Value {
         .map(|remedy| json!({ "remedy": remedy, "words": remedy_words(*remedy) }));
     let mut value = json!(verdict.evidence);
     value["lock"] = json!(verdict.lock.map(|lock| findings.lock_name(Some(lock))));
+    value["asked"] = json!(verdict.asked);
     value["severity_ns"] = json!(verdict.severity_ns);
+    value["calls"] = json!(verdict.lost.calls.len());
+    value["looked_at"] = json!(verdict.lost.looked_at);
+    value["total_ns"] = json!(verdict.lost.total_ns());
     value["worst"] = json!(worst);
     value["title"] = json!(advice.title);
     value["words"] = json!(advice.evidence);

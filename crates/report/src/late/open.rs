@@ -16,11 +16,27 @@ pub(super) const USUAL: &str =
     "Only waits for signals, as threads have that are without work when the program ends.";
 
 /// The sentence about what stood still, if that is the answer: a circle, or a wait for a lock that
-/// is longer than everything that ended.
+/// is longer than everything that ended. If only some calls were asked for, it is the answer only
+/// if one of them stood still.
 pub(super) fn headline(findings: &Findings<'_>) -> Option<String> {
+    let (words, asked) = stood_still(findings)?;
+    asked.then_some(words)
+}
+
+/// The same where it is not the answer.
+pub(super) fn aside(findings: &Findings<'_>) -> Option<String> {
+    let (words, asked) = stood_still(findings)?;
+    (!asked).then_some(words)
+}
+
+fn stood_still(findings: &Findings<'_>) -> Option<(String, bool)> {
     let survey = &findings.survey;
+    let asked = |wait: &OpenWait| {
+        findings.focus.is_open() || wait.kind.is_some_and(|kind| findings.asks(kind))
+    };
     if let Some(circle) = survey.circles.first() {
-        return Some(deadlock(findings, circle));
+        let mut waits = circle.iter().filter_map(|at| survey.open_waits.get(*at as usize));
+        return Some((deadlock(findings, circle), waits.any(asked)));
     }
     let ended = survey
         .locks
@@ -31,7 +47,7 @@ pub(super) fn headline(findings: &Findings<'_>) -> Option<String> {
     let longest = ended.chain(call).max().unwrap_or(0);
     let held = survey.open_waits.iter().filter(|wait| wait.family.held());
     let open = held.max_by_key(|wait| wait.until_end_ns)?;
-    (open.until_end_ns > longest).then(|| lock_wait(findings, open))
+    (open.until_end_ns > longest).then(|| (lock_wait(findings, open), asked(open)))
 }
 
 /// All that did not end, one sentence each, in the order of importance.

@@ -154,16 +154,18 @@ fn device(page: &mut Page, findings: &Findings<'_>) {
 
 fn verdicts(page: &mut Page, findings: &Findings<'_>) {
     page.heading("Findings and remedies");
-    if findings.verdicts.is_empty() && !findings.survey.circles.is_empty() {
+    let none = findings.judged().next().is_none();
+    if none && !findings.survey.circles.is_empty() {
         page.paragraph(BAD, "Threads wait for one another: see above.", 2, 2);
-    } else if findings.verdicts.is_empty() {
-        let words = "Nothing that Keeptime knows of: no convoy, no starvation, no inversion, no \
-            long hold with waiters, no full queue.";
-        page.paragraph(GOOD, words, 2, 2);
+    } else if none {
+        page.paragraph(GOOD, &advice::nothing(findings), 2, 2);
     }
     let told = advice::told(findings);
     for (number, told) in told.iter().take(VERDICTS).enumerate() {
-        let Told { advice, fresh, again, .. } = told;
+        let Told { advice, fresh, again, first_of_others, .. } = told;
+        if *first_of_others {
+            page.paragraph(FAINT, "Other calls:", 2, 2);
+        }
         let number = format!("{:>3}  ", number + 1);
         page.paint(FAINT, &number);
         page.wrapped(if number.trim() == "1" { BAD } else { HEAD }, &advice.title, 5, 5);
@@ -177,7 +179,7 @@ fn verdicts(page: &mut Page, findings: &Findings<'_>) {
             page.paragraph(GOOD, &format!("- {again}"), 5, 7);
         }
     }
-    let more = (findings.verdicts.len() - told.len().min(VERDICTS)) as u64;
+    let more = (findings.judged().count() - told.len().min(VERDICTS)) as u64;
     if more > 0 {
         let more = counted(more, "smaller one", "smaller ones");
         page.paragraph(FAINT, &format!("and {more}, which --json lists"), 2, 2);

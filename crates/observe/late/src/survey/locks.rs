@@ -49,17 +49,20 @@ impl Instance {
     }
 }
 
-/// Number of times that an event happened, and the instance that stands out.
+/// Number of times that an event happened, and the instances that stand out: the one with most
+/// others, and the longest one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub count: u64,
     pub worst: Option<Instance>,
+    pub longest: Option<Instance>,
 }
 
 impl Tally {
     fn add(&mut self, instance: Instance) {
         self.count += 1;
         Instance::keep_most(&mut self.worst, instance);
+        Instance::keep_longest(&mut self.longest, instance);
     }
 }
 

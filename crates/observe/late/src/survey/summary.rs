@@ -60,7 +60,12 @@ impl Places {
     }
 
     fn tally(&self, tally: &Tally) -> result::Tally {
-        result::Tally { count: tally.count, worst: self.instance(&tally.worst) }
+        let Tally { count, worst, longest } = tally;
+        result::Tally {
+            count: *count,
+            worst: self.instance(worst),
+            longest: self.instance(longest),
+        }
     }
 }
 
