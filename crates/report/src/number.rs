@@ -174,8 +174,13 @@ fn apportion(parts: &[u64], whole: u128) -> Vec<u128> {
     shares
 }
 
-/// `84 %`; `0.4 %` where it would else be 0, and `99.9 %` where it would else be all.
+/// `84 %`; `0.4 %` where it would else be 0, and `99.9 %` where it would else be all; a dash where
+/// the whole is nothing.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
+    debug_assert!(part <= whole || whole == 0, "{part} is no part of {whole}");
+    if whole == 0 && part > 0 {
+        return "-".to_owned();
+    }
     let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
     match tenths {
         0 if part > 0 => "< 0.1 %".to_owned(),
@@ -336,7 +341,7 @@ mod tests {
         let shares = [(0, 10), (1, 100_000), (4, 1000), (96, 100), (9_999, 10_000), (7, 7)];
         let texts = shares.map(|(part, whole)| percent(part, whole));
         assert_eq!(texts, ["0.0 %", "< 0.1 %", "0.4 %", "96 %", "99.9 %", "100 %"]);
-        assert_eq!(percent(3, 0), "300 %");
+        assert_eq!([percent(3, 0), percent(0, 0)], ["-", "0.0 %"]);
     }
 
     #[test]

@@ -68,8 +68,8 @@ fn of_locks() -> Vec<(Evidence, &'static str, &'static str)> {
         (
             convoy,
             "Convoy at mutex M1",
-            "90 % of 100 acquisitions had to wait, half of them in a \
-            queue of 4 or more, at most 14.",
+            "90 % of 100 acquisitions had to wait. At half of all waits for it 4 or more threads \
+            waited, at most 14.",
         ),
         (
             unfair,
@@ -234,7 +234,7 @@ fn repeated_launches_are_told_with_what_a_graph_would_save() {
     let trace = tape.trace();
     let text = text(&findings(&trace)).split_whitespace().collect::<Vec<_>>().join(" ");
     let expected = "infer (4712) makes the same 30 calls 50 times: 120 us of launching and 30 locks \
-        each time. As one graph that would be about 116 us less (an estimate).";
+        each time, by the median. As one graph that would be about 116 us less (an estimate).";
     assert!(text.contains(expected), "{text}");
     assert!(text.contains("Capture the sequence into a CUDA graph"), "{text}");
 }

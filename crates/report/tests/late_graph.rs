@@ -119,6 +119,7 @@ fn json_has_the_same_in_numbers() {
         ("runs", 50),
         ("length", 31),
         ("launching_ns", 130_000),
+        ("mean_ns", 130_000),
         ("replaced_ns", 120_000),
         ("waited_ns", 0),
         ("saved_ns", 116_000),
@@ -194,6 +195,6 @@ fn locks_are_unknown_where_only_contended_ones_were_recorded() {
     let expected =
         "They take 130 us (how many locks is unknown: only contended ones were recorded) each time";
     assert!(text.contains(expected), "{text}");
-    assert!(text.contains("50 times: 130 us of launching each time."), "{text}");
+    assert!(text.contains("50 times: 130 us of launching each time, by the median."), "{text}");
     assert!(json(&findings)["graph_advice"]["sequences"][0]["locks"].is_null());
 }

@@ -131,7 +131,9 @@ pub struct Sequence {
     pub launching_ns: u64,
     /// The same without copies of pageable memory, which take as long in a graph.
     pub replaced_ns: u64,
-    /// Mean of what one repetition waited for locks.
+    /// Mean of the time in these calls, for one repetition.
+    pub mean_ns: u64,
+    /// Mean of what one repetition waited for locks: a part of `mean_ns`.
     pub waited_ns: u64,
     /// Mean of the locks taken in one repetition; of the contended ones where no others were
     /// recorded.

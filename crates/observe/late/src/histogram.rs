@@ -95,6 +95,16 @@ impl Histogram {
         self.count
     }
 
+    /// Returns the sum of all values.
+    pub(crate) fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// Returns the sum by the count; 0 for none.
+    pub(crate) fn mean(&self) -> u64 {
+        self.sum.checked_div(self.count).unwrap_or(0)
+    }
+
     /// A value that at least `share` of all values do not exceed: the upper edge of its bucket,
     /// but never more than the greatest value. 0 for none.
     pub(crate) fn quantile(&self, share: f64) -> u64 {

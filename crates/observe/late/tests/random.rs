@@ -8,11 +8,12 @@
 
 mod tape;
 
-use late::{Cause, Explained, HolderState, Options, explain, survey};
+use late::result::CallKind;
+use late::{Cause, Explained, HolderState, Options, explain, survey, verdicts};
 use proptest::prelude::*;
 use record::{Action, Class, Kind};
 use std::collections::{BTreeMap, VecDeque};
-use tape::{Tape, check};
+use tape::{Tape, check, check_verdicts};
 use trace::metadata::Tier;
 
 const LAUNCH: &str = "cuLaunchKernel";
@@ -659,6 +660,8 @@ proptest! {
                 prop_assert_eq!(without_usual(truth), without_usual(&told), "{:?}", key);
             }
         }
+        let asked = |kind: &CallKind| (choices[0] >> (kind.function.len() % 16)) % 2 == 0;
+        check_verdicts(&survey, &verdicts(&survey, &explained, &options, asked), asked);
         let returned: u64 = survey.kinds.iter().map(|kind| kind.count).sum();
         if worst == 1000 {
             prop_assert_eq!(explained.len() as u64, returned);

@@ -4,7 +4,7 @@ mod tape;
 
 use late::{Evidence, Options, Remedy, Verdict, verdicts};
 use record::{Action, Class, Kind};
-use tape::Tape;
+use tape::{Tape, check_verdicts};
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;
@@ -14,7 +14,9 @@ const COPY: &str = "cuMemcpyHtoDAsync_v2";
 
 fn judge(tape: &Tape) -> Vec<Verdict> {
     let (survey, explained) = tape.explained();
-    verdicts(&survey, &explained, &Options::default(), |_| true)
+    let verdicts = verdicts(&survey, &explained, &Options::default(), |_| true);
+    check_verdicts(&survey, &verdicts, |_| true);
+    verdicts
 }
 
 fn only(verdicts: &[Verdict]) -> &Verdict {
@@ -102,6 +104,31 @@ fn readers_that_see_writers_pass_are_starved() {
     let worst = verdict.worst.as_ref().unwrap();
     assert_eq!((worst.at_ns, worst.duration_ns, worst.thread), (100, 310, 0));
     assert_eq!(verdict.remedies, [Remedy::PhaseFairRwLock]);
+}
+
+#[test]
+fn longest_starved_wait_is_not_a_longer_one_behind_a_single_writer() {
+    let mut tape = Tape::new(Tier::Preload);
+    let [a, b, c] = [101, 102, 103].map(|tid| tape.thread(1, tid));
+    let write = |tape: &mut Tape, stream, from, to| {
+        tape.lock(stream, from, Class::Write, Action::Acquired, R);
+        tape.lock(stream, to, Class::ReadWrite, Action::Released, R);
+    };
+    let read = |tape: &mut Tape, since, got| {
+        tape.waits(a, since, Class::Read, R, 102);
+        tape.lock(a, got, Class::Read, Action::Acquired, R);
+        tape.lock(a, got + 1, Class::ReadWrite, Action::Released, R);
+    };
+    write(&mut tape, b, 50, 200);
+    write(&mut tape, c, 210, 300);
+    write(&mut tape, b, 310, 400);
+    write(&mut tape, b, 1_000, 9_000);
+    read(&mut tape, 100, 410);
+    read(&mut tape, 1_100, 9_010);
+    let verdicts = judge(&tape);
+    let expected =
+        Evidence::ReaderStarvation { times: 1, most_writers: 2, waits: 2, wait_max_ns: 310 };
+    assert_eq!((&only(&verdicts).evidence, verdicts[0].severity_ns), (&expected, 310));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Faults in words, with the numbers that show them, and remedies.
 
 use super::Findings;
+use super::late_graph::few;
 use super::name::task;
 use crate::number::{count, counted, instant, listed, percent, time};
 use late::Task;
@@ -239,8 +240,8 @@ fn convoy(evidence: &Evidence) -> String {
     };
     format!(
         "Half of its holds take at most {} (the longest {}), yet half of its waits take {} or \
-         more (the longest {}): {} of {} had to wait, half of them in a queue of {} or more, at \
-         most {}.",
+         more (the longest {}): {} of {} had to wait. At half of all waits for it {} or more \
+         threads waited, at most {}.",
         time(*hold_p50_ns),
         time(*hold_max_ns),
         time(*wait_p50_ns),
@@ -294,10 +295,10 @@ fn unfair(evidence: &Evidence) -> String {
 /// A sequence of launches and copies, and what a graph would save.
 pub(super) fn repeated(findings: &Findings<'_>, sequence: &Sequence) -> String {
     let locks = findings.locks_of(sequence);
-    let locks = locks.map_or(String::new(), |locks| format!(" and {locks:.0} locks"));
+    let locks = locks.map_or(String::new(), |locks| format!(" and {} locks", few(locks)));
     format!(
-        "{} makes the same {} {}: {} of launching{locks} each time. As one graph that would be \
-         about {} less (an estimate).",
+        "{} makes the same {} {}: {} of launching{locks} each time, by the median. As one graph \
+         that would be about {} less (an estimate).",
         findings.thread(sequence.thread),
         counted(sequence.length, "call", "calls"),
         times(sequence.repeats),
@@ -326,7 +327,7 @@ fn cost(findings: &Findings<'_>, verdict: &Verdict) -> String {
     let most = time(verdict.severity_ns);
     match &verdict.worst {
         None if matches!(verdict.evidence, Evidence::RepeatedLaunches { .. }) => {
-            format!("{most} each time")
+            format!("about {most} each time")
         }
         None => String::new(),
         Some(worst) if worst.explained.is_some() && verdict.asked => {

@@ -176,7 +176,7 @@ pub(super) struct LocksRow {
     pub(super) other: usize,
     /// Most locks held at the same time.
     pub(super) nested: u32,
-    /// Share of calls that have this pattern, and how many patterns there are.
+    /// Share of all calls of this kind that have this pattern, and how many patterns there are.
     pub(super) share: String,
     pub(super) patterns: String,
 }
@@ -227,7 +227,7 @@ fn locks_row(findings: &Findings<'_>, role: &'static str, kind: &CallKind) -> Lo
         write,
         other: taken().count() - mutex - read - write,
         nested: steps.iter().map(|step| step.depth).max().unwrap_or(0),
-        share: main.map_or(String::new(), |main| percent(main.count, patterns.calls)),
+        share: main.map_or(String::new(), |main| percent(main.count, kind.count)),
         patterns: format!("{least}{}", count(patterns.distinct)),
     }
 }

@@ -63,12 +63,16 @@ impl Findings<'_> {
     /// Present cost of one repetition.
     fn now(&self, sequence: &Sequence) -> String {
         let locks = match self.locks_of(sequence) {
-            Some(locks) => format!("and {locks:.0} locks"),
+            Some(locks) => format!("and {} locks", few(locks)),
             None => "(how many locks is unknown: only contended ones were recorded)".to_owned(),
         };
         let waited = match sequence.waited_ns {
             0 => "They do not wait for locks.".to_owned(),
-            waited => format!("Mean wait for locks: {}.", time(waited)),
+            waited => format!(
+                "On average they take {}, and {} of that is waiting for locks.",
+                time(sequence.mean_ns),
+                time(waited)
+            ),
         };
         format!("They take {} {locks} each time (median). {waited}", time(sequence.launching_ns))
     }
@@ -115,6 +119,11 @@ impl Findings<'_> {
             counted(all, "kernel", "kernels")
         ))
     }
+}
+
+/// A mean of numbers of locks: with a digit after the point where it is small.
+pub(super) fn few(mean: f64) -> String {
+    if mean < 10.0 && mean.fract() > 0.0 { format!("{mean:.1}") } else { format!("{mean:.0}") }
 }
 
 /// `150 launches, 12 memory sets and 2 copies`.
@@ -219,8 +228,9 @@ pub(super) fn table(findings: &Findings<'_>) -> Shown {
             work => work(sequence),
             kernels => row.kernels,
             time => time(sequence.launching_ns),
+            mean => time(sequence.mean_ns),
             waiting => time(sequence.waited_ns),
-            locks => findings.locks_of(sequence).map(|locks| format!("{locks:.0}")),
+            locks => findings.locks_of(sequence).map(|locks| few(locks)),
             graph => time(sequence.graph.duration_ns),
             cost => cost(&sequence.graph),
             saved => time(sequence.estimated_saving_ns),
@@ -262,6 +272,7 @@ pub(super) fn value(findings: &Findings<'_>) -> Value {
             "first_kernel": sequence.first_kernel.as_ref().map(named),
             "frequent_kernels": frequent.collect::<Vec<_>>(),
             "launching_ns": sequence.launching_ns,
+            "mean_ns": sequence.mean_ns,
             "replaced_ns": sequence.replaced_ns,
             "waited_ns": sequence.waited_ns,
             "locks": findings.locks_of(sequence),

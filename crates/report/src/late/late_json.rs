@@ -23,7 +23,7 @@
 //! | `verdicts` | `verdict`, its numbers, `lock`, `asked` (calls that were asked for lost time by it), `severity_ns`, `calls` of the `looked_at` ones that lost `total_ns` by it, `worst`, `words`, `remedies` |
 //! | `sequences` | launches, copies and memory sets that repeat; what `verdicts` refer to |
 //! | `graph_advice` | what CUDA graphs would save, an estimate: `sequences`, `own_graph_launch`, `share_of_kernels_in_graphs`, `cuts`, `forgotten` (sequences for which there was no room), `about` |
-//! | `graph_advice.sequences` | those of at least 5 calls that came at least 10 times, the most to be saved first: `sequence` (its place in `sequences`), `thread`, `repeats`, `runs` (rows without anything between), `length`, `work` (calls by kind), `first_kernel`, `frequent_kernels`, `launching_ns` (median of one repetition), `replaced_ns` (without copies of pageable memory), `waited_ns` (mean, for locks), `locks` (mean; null where only contended ones were recorded), `graph_launch`, `saved_ns`, `saved_per_second_ns`, `default_stream`, `cuts`, `words` |
+//! | `graph_advice.sequences` | those of at least 5 calls that came at least 10 times, the most to be saved first: `sequence` (its place in `sequences`), `thread`, `repeats`, `runs` (rows without anything between), `length`, `work` (calls by kind), `first_kernel`, `frequent_kernels`, `launching_ns` (median of one repetition), `mean_ns` (its mean), `replaced_ns` (median without copies of pageable memory), `waited_ns` (mean, for locks; a part of `mean_ns`), `locks` (mean; null where only contended ones were recorded), `graph_launch`, `saved_ns`, `saved_per_second_ns`, `default_stream`, `cuts`, `words` |
 //! | `graph_advice...graph_launch` | `duration_ns`, `locks` (fewest, most), `nodes`, `source`: `measured` on an H200, or `trace` with the number of `launches` |
 //! | `graph_advice...cuts` | calls that ended sequences, since no graph can contain them: `call`, `reason` (`wait`, `blocking`, `memory`, `code`, `callback`), `times` |
 //! | `threads`, `launches`, `load`, `gpu` | as their names say |
@@ -455,6 +455,7 @@ fn of_sequence(findings: &Findings<'_>, sequence: &Sequence) -> Value {
         "calls": calls.collect::<Vec<_>>(),
         "kernels": sequence.kernels,
         "launching_ns": sequence.launching_ns,
+        "mean_ns": sequence.mean_ns,
         "locks": sequence.locks,
         "estimated_saving_ns": sequence.estimated_saving_ns,
         "words": repeated(findings, sequence),

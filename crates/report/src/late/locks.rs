@@ -237,7 +237,7 @@ pub(super) fn tables(page: &mut Page, findings: &Findings<'_>) {
     }
 }
 
-/// `Waits that ended without the lock: 3 for M1 (2 by their time limit, the longest 7 ms).`
+/// `Waits that ended without the lock: 3 for M1 (the longest 7 ms; 2 by their time limit).`
 pub(super) fn given_up(findings: &Findings<'_>) -> Option<String> {
     let in_vain = |lock: &&Lock| lock.gave_up > 0;
     let mut locks: Vec<&Lock> = findings.survey.locks.iter().filter(in_vain).collect();
@@ -245,10 +245,10 @@ pub(super) fn given_up(findings: &Findings<'_>) -> Option<String> {
     let one = |lock: &&Lock| {
         let limit = match lock.timed_out {
             0 => String::new(),
-            times => format!("{} by their time limit, ", count(times)),
+            times => format!("; {} by their time limit", count(times)),
         };
         let longest = time(lock.in_vain.max);
-        format!("{} for {} ({limit}the longest {longest})", count(lock.gave_up), lock.name)
+        format!("{} for {} (the longest {longest}{limit})", count(lock.gave_up), lock.name)
     };
     let mut said: Vec<String> = locks.iter().take(TAKERS).map(one).collect();
     let more = locks.len() - said.len();

@@ -3,7 +3,10 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use late::{Cause, Explained, GpuState, Holder, Options, Survey, explain, survey};
+use late::result::CallKind;
+use late::{
+    Cause, Evidence, Explained, GpuState, Holder, Options, Survey, Verdict, explain, survey,
+};
 use record::{Action, Class, Kind, Record, SwitchDetail};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -298,6 +301,53 @@ pub(crate) fn check(survey: &Survey, call: &Explained) {
         assert_eq!(part.from_ns, Some(reached), "parts in the order of time without a gap");
         reached += part.duration_ns;
     }
+}
+
+/// Checks verdicts: their numbers are of one population each, and the worst occasion is the one
+/// that they are as bad as.
+pub(crate) fn check_verdicts(
+    survey: &Survey,
+    verdicts: &[Verdict],
+    asked: impl Fn(&CallKind) -> bool,
+) {
+    assert!(verdicts.is_sorted_by_key(|verdict| !verdict.asked), "those asked for come first");
+    for verdict in verdicts {
+        let lost = &verdict.lost;
+        assert!(lost.calls.len() as u64 <= lost.looked_at, "{verdict:?}");
+        for (call, ns) in &lost.calls {
+            let call = &survey.worst[*call as usize];
+            assert!((1..=call.duration_ns).contains(ns), "{verdict:?}");
+            assert_eq!(asked(&survey.kinds[call.kind as usize]), verdict.asked, "{verdict:?}");
+        }
+        let most = lost.calls.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
+        assert!(verdict.severity_ns >= most, "{verdict:?}");
+        if let Some(worst) = &verdict.worst {
+            assert_eq!(verdict.severity_ns, worst.lost_ns, "{verdict:?}");
+            assert!(worst.lost_ns <= worst.duration_ns, "{verdict:?}");
+            if let Some(call) = worst.explained {
+                assert_eq!((lost.by(call), most), (worst.lost_ns, worst.lost_ns), "{verdict:?}");
+            }
+        }
+        check_evidence(verdict);
+    }
+}
+
+/// Checks that each share is a part of its whole.
+fn check_evidence(verdict: &Verdict) {
+    let (part, whole) = match verdict.evidence {
+        Evidence::LockConvoy { waits, acquisitions, .. } => (waits, acquisitions),
+        Evidence::ReaderStarvation { times, waits, .. }
+        | Evidence::WriterStarvation { times, waits, .. } => (times, waits),
+        Evidence::Oversubscription { over_ns, observed_ns, waited_ns, .. } => {
+            assert_eq!(waited_ns, verdict.lost.total_ns());
+            (over_ns, observed_ns)
+        }
+        Evidence::RepeatedLaunches { estimated_saving_ns, launching_ns, .. } => {
+            (estimated_saving_ns, launching_ns)
+        }
+        _ => return,
+    };
+    assert!(part <= whole, "{verdict:?}");
 }
 
 /// The survey alone.
