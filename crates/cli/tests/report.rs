@@ -56,8 +56,12 @@ fn threads() -> [(u32, Records); 2] {
 }
 
 fn write(path: &Path) {
+    write_threads(path, threads(), &["drive"]);
+}
+
+fn write_threads(path: &Path, threads: [(u32, Records); 2], command: &[&str]) {
     let mut writer = TraceWriter::create(path).unwrap();
-    for (id, Records(records)) in threads() {
+    for (id, Records(records)) in threads {
         let head = BlockHead {
             stream: StreamKind::Thread,
             process: 1,
@@ -77,7 +81,7 @@ fn write(path: &Path) {
         spread: 0,
     };
     let functions = ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2"].map(str::to_owned).into();
-    let command = vec!["drive".to_owned()];
+    let command = command.iter().map(|word| (*word).to_owned()).collect();
     let metadata =
         Metadata { command, clock, functions, tier: Tier::Preload, ..Metadata::default() };
     writer.finish(&metadata).unwrap();
@@ -169,6 +173,37 @@ fn calls_of_one_kind_can_be_asked_for() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("expected launch, copy, sync, other, all"), "{output:?}");
     assert_eq!(report(&folder, &["--worst", "0", "t.kt"]).status.code(), Some(2));
+}
+
+/// The late launch waits for a mutex that the copy takes again and again.
+fn unfair() -> [(u32, Records); 2] {
+    let [(infer, launches), (copier, _)] = threads();
+    let mut copies = Records::default();
+    copies.put(1_000_000, Kind::Enter, 7, host_copy(4 << 20, false), 1);
+    for turn in 0..5 {
+        copies.lock(1_000_100 + turn * 418_000, Action::Acquired, 0);
+        copies.lock(1_418_000 + turn * 418_000, Action::Released, 0);
+    }
+    copies.put(3_095_000, Kind::Exit, 0, 0, 0);
+    [(infer, launches), (copier, copies)]
+}
+
+#[test]
+fn command_of_the_answer_runs_the_recorded_program_under_a_guard() {
+    let folder = Folder::new();
+    let program = ["printf", "%s|", "two words", "it's", ""];
+    write_threads(&folder.trace(), unfair(), &program);
+    let json = report(&folder, &["--json", "t.kt"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let line = json["command_to_try"].as_str().unwrap_or_else(|| panic!("{json}"));
+    let keeptime = Path::new(env!("CARGO_BIN_EXE_keeptime"));
+    let paths = [keeptime.parent().unwrap().to_owned(), "/usr/bin".into(), "/bin".into()];
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).env("PATH", std::env::join_paths(paths).unwrap());
+    shell.env("KEEPTIME_PRELOAD", support::preload_library()).env_remove("LD_PRELOAD");
+    let output = shell.output().expect("a shell starts");
+    assert_eq!(text(&output.stdout), "two words|it's||", "{line}: {output:?}");
+    assert!(text(&output.stderr).contains("guard fair+inherit"), "{line}: {output:?}");
 }
 
 #[test]

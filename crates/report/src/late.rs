@@ -3,7 +3,7 @@
 //! [`Findings`] is what the passes of [`::late`] found in one trace. [`text`] shows it in a
 //! terminal, [`json`](json()) to machines, [`html`] as one page that needs no network; [`headline`] is the
 //! one sentence that all of them begin with. They are made from the same words: `name` says what
-//! things are called, `share` what a call spent its time with, `advice` what is wrong and what
+//! things are called, `share` what a call spent its time with, `advice` what is wrong, `help` what
 //! would help, `unknown` what the trace cannot say.
 //!
 //! Times are printed with three digits. A quantile is shown only where there are enough values for
@@ -12,6 +12,7 @@
 mod advice;
 mod calls;
 mod diagram;
+mod help;
 mod html;
 mod kernel;
 mod late_gpu;

@@ -358,7 +358,7 @@ fn json_is_one_object_with_these_keys_whose_parts_add_up() {
         (Some("keeptime.late"), Some(1))
     );
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    let expected = "schema version partial headline beside file command outcome machine tier tier_reasons \
+    let expected = "schema version partial headline beside command_to_try file command outcome machine tier tier_reasons \
         settings guard duration_ns records unknown losses calls worst unfinished open_waits circles audit locks \
         locks_left_out forgotten_locks verdicts sequences graph_advice threads launches load gpu";
     assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());

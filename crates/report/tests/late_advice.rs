@@ -200,7 +200,7 @@ fn remedies_are_told_once_and_name_only_commands_that_exist() {
     assert_eq!(text.matches("PTHREAD_PRIO_INHERIT").count(), 1, "{text}");
     assert!(text.contains("     - priority inheritance and a fair mutex, as above\n"), "{text}");
     for command in text.split('`').skip(1).step_by(2).filter(|code| code.contains("keeptime")) {
-        let known = ["keeptime serve", "keeptime analyze", "keeptime run"];
+        let known = ["keeptime serve", "keeptime run", "keeptime run --guard"];
         assert!(
             known.contains(
                 &command

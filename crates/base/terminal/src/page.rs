@@ -5,6 +5,7 @@
 //! those with the lowest rank first. What comes from outside, such as names of threads, loses its
 //! control characters here, so that it cannot move the cursor.
 
+use crate::command_line::quoted;
 use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -154,6 +155,27 @@ impl Page {
             }
             self.paint(style, line);
             self.end();
+        }
+    }
+
+    /// A command of these words as a shell takes it, indented. A long one goes on in the next
+    /// lines, each of which but the last ends with a backslash; only a long word is wider than the
+    /// page.
+    pub fn command(&mut self, style: Style, words: &[String], indent: usize) {
+        let (mut line, mut lines) = (String::new(), Vec::new());
+        for (at, word) in words.iter().enumerate() {
+            let word = quoted(std::iter::once(word.clone()));
+            let end = if at + 1 < words.len() { " \\".len() } else { 0 };
+            let room = self.width.saturating_sub(indent + if lines.is_empty() { 0 } else { GAP });
+            if !line.is_empty() && line.width() + 1 + word.width() + end > room {
+                lines.push(std::mem::take(&mut line) + " \\");
+            }
+            line += if line.is_empty() { "" } else { " " };
+            line += &word;
+        }
+        for (at, line) in lines.iter().chain([&line]).enumerate() {
+            self.out += &" ".repeat(indent + if at > 0 { GAP } else { 0 });
+            self.line(style, line);
         }
     }
 

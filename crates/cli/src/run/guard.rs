@@ -1,11 +1,7 @@
 //! Options of `keeptime run` for guarded locks, and what is said about them afterwards.
 
-use record::guard::{Guard, Mutexes};
+use record::guard::{ACCELERATOR_LIBRARIES, Guard, Mutexes};
 use trace::metadata;
-
-/// Libraries whose locks are in the way of accelerator calls.
-const ACCELERATOR: [&str; 6] =
-    ["libcuda.so", "libcudart.so", "libnvidia-", "libcublas", "libcudnn", "libnvinfer"];
 
 /// Options of the guard.
 #[derive(clap::Args)]
@@ -17,7 +13,7 @@ pub(super) struct GuardOptions {
     guard: Option<Mode>,
     /// Guard the locks of libraries whose file name starts with this; may be repeated
     #[arg(long, value_name = "LIBRARY", value_parser = super::parse_library, requires = "guard",
-        default_values = ACCELERATOR)]
+        default_values = ACCELERATOR_LIBRARIES)]
     guard_from: Vec<String>,
     /// Guard the locks of the program and of all libraries
     #[arg(long, requires = "guard", conflicts_with = "guard_from")]

@@ -339,6 +339,16 @@ impl Lock {
     pub fn inherits(&self) -> bool {
         self.attributes.as_ref().is_some_and(|attributes| attributes.inherit)
     }
+
+    /// Returns true if a guard can change how it is handed on: it is used by one process, and by
+    /// its attributes the C library's own way is not asked for.
+    pub fn can_be_guarded(&self) -> bool {
+        let own = |attributes: &Attributes| {
+            !(attributes.inherit || attributes.protect || attributes.robust || attributes.shared)
+        };
+        matches!(self.family, Family::Mutex | Family::ReadWrite)
+            && self.attributes.as_ref().is_some_and(own)
+    }
 }
 
 /// Use of a lock.

@@ -3,6 +3,11 @@
 use crate::Side;
 use std::sync::atomic::Ordering;
 
+/// Beginnings of the file names of libraries whose locks are in the way of accelerator calls: those
+/// that are guarded unless others are named.
+pub const ACCELERATOR_LIBRARIES: [&str; 6] =
+    ["libcuda.so", "libcudart.so", "libnvidia-", "libcublas", "libcudnn", "libnvinfer"];
+
 /// Measures for those who wait for a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mutexes {

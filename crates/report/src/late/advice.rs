@@ -1,6 +1,7 @@
 //! Faults in words, with the numbers that show them, and remedies.
 
 use super::Findings;
+use super::help::{Help, help, remedy_name};
 use super::late_graph::few;
 use super::name::task;
 use crate::number::{count, counted, instant, listed, percent, time};
@@ -22,8 +23,7 @@ pub(super) struct Advice {
     pub(super) worst: Option<String>,
     /// `up to 4.4 ms of one launch`: what it cost at most.
     pub(super) cost: String,
-    /// Remedies, the most promising first.
-    pub(super) remedies: Vec<Remedy>,
+    pub(super) help: Help,
 }
 
 /// A verdict as a report tells it.
@@ -31,6 +31,8 @@ pub(super) struct Told {
     pub(super) advice: Advice,
     /// Remedies that no verdict before it has.
     pub(super) fresh: Vec<Remedy>,
+    /// A command that no verdict before it has, word by word.
+    pub(super) command: Option<Vec<String>>,
     /// The names of the others.
     pub(super) again: Option<String>,
     /// True for the first one that is not on calls that were asked for, behind one that is.
@@ -48,17 +50,20 @@ pub(super) fn told(findings: &Findings<'_>) -> Vec<Told> {
         repeated || verdict.severity_ns >= most[usize::from(verdict.asked)] / LEAST_PART
     };
     let mut told: Vec<Remedy> = Vec::new();
+    let mut commands: Vec<Vec<String>> = Vec::new();
     let mut asked = false;
     let one = |verdict: &Verdict| {
         let advice = advice(findings, verdict);
         let (again, fresh): (Vec<Remedy>, Vec<Remedy>) =
-            advice.remedies.iter().partition(|remedy| told.contains(remedy));
+            advice.help.open.iter().partition(|remedy| told.contains(remedy));
         told.extend(&fresh);
+        let command = advice.help.command.clone().filter(|command| !commands.contains(command));
+        commands.extend(command.clone());
         let names: Vec<String> = again.into_iter().map(|r| remedy_name(r).to_owned()).collect();
         let also = if fresh.is_empty() { "" } else { "also " };
         let again = (!names.is_empty()).then(|| format!("{also}{}, as above", listed(&names)));
         let first_of_others = std::mem::replace(&mut asked, verdict.asked) && !verdict.asked;
-        Told { advice, fresh, again, first_of_others }
+        Told { advice, fresh, command, again, first_of_others }
     };
     findings.judged().filter(matters).map(one).collect()
 }
@@ -84,7 +89,7 @@ pub(super) fn advice(findings: &Findings<'_>, verdict: &Verdict) -> Advice {
         evidence: evidence(findings, verdict),
         worst: worst(findings, verdict),
         cost: cost(findings, verdict),
-        remedies: verdict.remedies.clone(),
+        help: help(findings, verdict),
     }
 }
 
@@ -335,64 +340,5 @@ fn cost(findings: &Findings<'_>, verdict: &Verdict) -> String {
         }
         Some(worst) if worst.explained.is_some() => format!("up to {most} of one other call"),
         Some(_) => format!("up to {most} in one wait"),
-    }
-}
-
-/// A remedy in two or three words.
-pub(super) fn remedy_name(remedy: Remedy) -> &'static str {
-    match remedy {
-        Remedy::InheritanceMutex => "priority inheritance",
-        Remedy::FairMutex => "a fair mutex",
-        Remedy::PhaseFairRwLock => "a phase-fair read-write lock",
-        Remedy::PinnedMemory => "pinned memory",
-        Remedy::SmallerCopies => "smaller copies",
-        Remedy::CudaGraph => "a CUDA graph",
-        Remedy::FewerThreads => "fewer threads",
-        Remedy::HigherPriority => "a real-time priority",
-        Remedy::FewerOutstandingLaunches => "fewer outstanding launches",
-        Remedy::LockedMemory => "locked memory",
-    }
-}
-
-/// Text of a remedy. No command is named that does not exist.
-pub(super) fn remedy_words(remedy: Remedy) -> &'static str {
-    match remedy {
-        Remedy::InheritanceMutex => {
-            "Make it a mutex with priority inheritance (PTHREAD_PRIO_INHERIT when it is \
-             initialised), so that its holder runs at the priority of the threads that wait. A \
-             preloaded library can do that where the source is closed."
-        }
-        Remedy::FairMutex => {
-            "Use a mutex that is handed to the thread that has waited longest; that of glibc goes \
-             to the first thread that comes. That trades a shorter tail for a longer median."
-        }
-        Remedy::PhaseFairRwLock => {
-            "Use a phase-fair read-write lock, in which readers and writers take turns; neither \
-             policy of glibc does that."
-        }
-        Remedy::PinnedMemory => {
-            "Copy from and to pinned memory (cuMemHostAlloc, cudaMallocHost): the calling thread \
-             then holds no lock while the data moves."
-        }
-        Remedy::SmallerCopies => "Copy in smaller pieces, so that others get the lock in between.",
-        Remedy::CudaGraph => {
-            "Capture the sequence into a CUDA graph and launch that: one call and few locks \
-             instead of many."
-        }
-        Remedy::FewerThreads => {
-            "Let fewer threads call the driver at once, or run fewer threads than processors; \
-             `keeptime serve` lets one process make the calls of many, by chain priority."
-        }
-        Remedy::HigherPriority => {
-            "Give the threads that must be on time a real-time priority (`chrt -f`), those that \
-             hold its locks included."
-        }
-        Remedy::FewerOutstandingLaunches => {
-            "Wait for the stream more often, so that fewer launches are outstanding."
-        }
-        Remedy::LockedMemory => {
-            "Lock and touch memory before it counts (mlockall, and one write to each page), and \
-             look at the timeline for the system calls."
-        }
     }
 }

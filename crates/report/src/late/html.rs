@@ -1,8 +1,9 @@
 //! The report as one page. The template is `page.html`, beside this file.
 
-use super::advice::{self, remedy_words};
+use super::advice;
 use super::calls::{self, Calls};
-use super::late_headline::{beside, headline};
+use super::help::{of_guard, remedy_words};
+use super::late_headline::{beside, command, headline};
 use super::locks::{UseRow, given_up, groups_words, use_rows, waited_ns};
 use super::name::{attributes, kind_name};
 use super::plot::{Curve, panel};
@@ -18,6 +19,7 @@ use late::Group;
 use late::result::{CallKind, Lock, Thread};
 use minijinja::context;
 use minijinja::value::Value;
+use terminal::command_line::quoted;
 
 /// Kinds of calls and locks with a plot, and patterns with a picture.
 const PLOTS: usize = 6;
@@ -58,6 +60,8 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
             others => told.first_of_others,
             remedies => fresh.collect::<Vec<_>>(),
             again => told.again,
+            applied => told.advice.help.applied.as_deref(),
+            command => told.command.map(|words| quoted(words.into_iter())),
         }
     });
     let shown = findings.main_patterns();
@@ -66,6 +70,8 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         question => format!("Why was this {} late?", findings.one()),
         headline => sentence(&headline(findings)),
         beside => beside(findings),
+        try_command => command(findings).map(|words| quoted(words.into_iter())),
+        guard => findings.metadata.guard.as_ref().map(of_guard),
         about => about(findings),
         open_waits => open::sentences(findings),
         open_usual => open::is_usual(findings).then_some(open::USUAL),

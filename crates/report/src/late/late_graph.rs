@@ -230,7 +230,7 @@ pub(super) fn table(findings: &Findings<'_>) -> Shown {
             time => time(sequence.launching_ns),
             mean => time(sequence.mean_ns),
             waiting => time(sequence.waited_ns),
-            locks => findings.locks_of(sequence).map(|locks| few(locks)),
+            locks => findings.locks_of(sequence).map(few),
             graph => time(sequence.graph.duration_ns),
             cost => cost(&sequence.graph),
             saved => time(sequence.estimated_saving_ns),

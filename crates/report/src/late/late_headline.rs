@@ -1,11 +1,12 @@
 //! The answer in one sentence, and what has to be said beside it.
 
-use super::advice::{advice, remedy_name};
+use super::advice::advice;
+use super::help::{help, remedy_name};
 use super::share::{Share, shares};
 use super::{Findings, Focus, Late, What, main_group, open, plural};
 use crate::number::{count, counted, instant, listed, percent, time};
-use late::Group;
 use late::result::{Instance, Unfinished};
+use late::{Group, Verdict};
 
 /// A share is the main one alone if it is so large, in percent.
 const MAIN_PERCENT: u64 = 50;
@@ -163,11 +164,23 @@ fn of_worst(findings: &Findings<'_>) -> Vec<String> {
     lines
 }
 
-/// The verdict that says most of why a call was late, and what would help.
-fn why(findings: &Findings<'_>, late: Late<'_>) -> Option<String> {
+/// The verdict that says most of why a call was late.
+fn reason<'f>(findings: &'f Findings<'_>, late: Late<'_>) -> Option<&'f Verdict> {
     let worst = late.call.is_late().then_some(late.explained.worst)?;
-    let verdict = late::reason(&findings.survey, &findings.verdicts, worst)?;
-    let remedies = verdict.remedies.iter().map(|remedy| remedy_name(*remedy).to_owned());
+    late::reason(&findings.survey, &findings.verdicts, worst)
+}
+
+/// The command that helps against the cause of the worst call, if Keeptime has one, word by word.
+pub(super) fn command(findings: &Findings<'_>) -> Option<Vec<String>> {
+    let verdict = reason(findings, *findings.latest().first()?)?;
+    help(findings, verdict).command
+}
+
+/// The verdict in words, and what would help.
+fn why(findings: &Findings<'_>, late: Late<'_>) -> Option<String> {
+    let verdict = reason(findings, late)?;
+    let open = help(findings, verdict).open;
+    let remedies = open.iter().map(|remedy| remedy_name(*remedy).to_owned());
     let remedies: Vec<String> = remedies.take(2).collect();
     let title = advice(findings, verdict).title;
     Some(match remedies.is_empty() {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `partial` | the part of the trace that an interrupted report is about; null: all of it |
 //! | `headline`, `beside` | the answer in words, and what has to be said beside it |
+//! | `command_to_try` | the command of Keeptime's that helps against the cause of the worst call; null: none |
 //! | `file`, `command`, `outcome`, `machine`, `tier`, `settings` | where the trace came from |
 //! | `duration_ns`, `records` | of the trace |
 //! | `unknown`, `losses` | what is not known, in words and in numbers |
@@ -20,7 +21,7 @@
 //! | `circles` | threads that wait for one another: places in `open_waits`, each one's holder is the next |
 //! | `locks` | those in launches, the most waited for and the most taken, and all that the report refers to: `number`, `name`, `family`, `attributes`, `shared`, `takers`, `read`, `other` with `wait` and `hold`, and so on |
 //! | `locks_left_out` | the others: `locks`, `acquisitions`, `contended` |
-//! | `verdicts` | `verdict`, its numbers, `lock`, `asked` (calls that were asked for lost time by it), `severity_ns`, `calls` of the `looked_at` ones that lost `total_ns` by it, `worst`, `words`, `remedies` |
+//! | `verdicts` | `verdict`, its numbers, `lock`, `asked` (calls that were asked for lost time by it), `severity_ns`, `calls` of the `looked_at` ones that lost `total_ns` by it, `worst`, `words`, `remedies` that were not applied, `command` of Keeptime's that applies some of them, `applied` already and what that brought |
 //! | `sequences` | launches, copies and memory sets that repeat; what `verdicts` refer to |
 //! | `graph_advice` | what CUDA graphs would save, an estimate: `sequences`, `own_graph_launch`, `share_of_kernels_in_graphs`, `cuts`, `forgotten` (sequences for which there was no room), `about` |
 //! | `graph_advice.sequences` | those of at least 5 calls that came at least 10 times, the most to be saved first: `sequence` (its place in `sequences`), `thread`, `repeats`, `runs` (rows without anything between), `length`, `work` (calls by kind), `first_kernel`, `frequent_kernels`, `launching_ns` (median of one repetition), `mean_ns` (its mean), `replaced_ns` (median without copies of pageable memory), `waited_ns` (mean, for locks; a part of `mean_ns`), `locks` (mean; null where only contended ones were recorded), `graph_launch`, `saved_ns`, `saved_per_second_ns`, `default_stream`, `cuts`, `words` |
@@ -36,9 +37,10 @@
 //! `p99_9_ns`, `max_ns` and `buckets` (upper edge in nanoseconds, count). `p99_ns` is null for
 //! fewer than 100 values, `p99_9_ns` for fewer than 1000, all of them for none.
 
-use super::advice::{advice, remedy_words, repeated};
+use super::advice::{advice, repeated};
 use super::calls::quantile;
-use super::late_headline::{beside, headline, partial};
+use super::help::remedy_words;
+use super::late_headline::{beside, command, headline, partial};
 use super::name::{kind_name, task};
 use super::share::{Detail, Share, shares};
 use super::text::tier;
@@ -51,6 +53,7 @@ use late::result::{CallKind, Gpu, GpuWork, Instance, Lock, Pattern, Sequence, Ta
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use terminal::command_line::quoted;
 
 /// Works on the GPU that are listed.
 const WORKS: usize = 20;
@@ -82,6 +85,7 @@ pub fn json(findings: &Findings<'_>) -> Value {
         "partial": partial(findings),
         "headline": headline(findings),
         "beside": beside(findings),
+        "command_to_try": command(findings).map(|words| quoted(words.into_iter())),
         "file": findings.file,
         "command": metadata.command,
         "outcome": metadata.outcome,
@@ -426,10 +430,8 @@ fn of_verdict(findings: &Findings<'_>, verdict: &Verdict) -> Value {
             "call": worst.kind.map(|kind| findings.call(kind)),
         })
     });
-    let remedies = verdict
-        .remedies
-        .iter()
-        .map(|remedy| json!({ "remedy": remedy, "words": remedy_words(*remedy) }));
+    let open = advice.help.open.iter();
+    let remedies = open.map(|remedy| json!({ "remedy": remedy, "words": remedy_words(*remedy) }));
     let mut value = json!(verdict.evidence);
     value["lock"] = json!(verdict.lock.map(|lock| findings.lock_name(Some(lock))));
     value["asked"] = json!(verdict.asked);
@@ -441,6 +443,8 @@ fn of_verdict(findings: &Findings<'_>, verdict: &Verdict) -> Value {
     value["title"] = json!(advice.title);
     value["words"] = json!(advice.evidence);
     value["remedies"] = remedies.collect::<Vec<_>>().into();
+    value["command"] = json!(advice.help.command_line());
+    value["applied"] = json!(advice.help.applied);
     value
 }
 

@@ -1,13 +1,14 @@
 //! The report in a terminal: the answer first, then the numbers, then what is not known.
 
-use super::advice::{self, Told, remedy_words};
-use super::late_headline::{beside, headline};
+use super::advice::{self, Told};
+use super::help::{brought, of_guard, remedy_words};
+use super::late_headline::{beside, command, headline};
 use super::unknown::unknown;
 use super::{Findings, calls, late_graph, locks, open, pattern, worst};
 use crate::number::{bytes, count, counted, percent, time};
 use terminal::page::Page;
 use terminal::page::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
-use trace::metadata::{Guard, GuardCounts, ProgramEnd, Tier};
+use trace::metadata::{Guard, ProgramEnd, Tier};
 
 /// Verdicts that are told; the rest is counted.
 const VERDICTS: usize = 8;
@@ -27,6 +28,10 @@ pub fn text(findings: &Findings<'_>, look: Look) -> String {
     page.paragraph(HEAD, &headline(findings), 0, 2);
     for line in beside(findings) {
         page.paragraph(PLAIN, &line, 0, 2);
+    }
+    if let Some(command) = command(findings) {
+        page.paragraph(PLAIN, "To try:", 0, 2);
+        page.command(GOOD, &command, 2);
     }
     page.paragraph(FAINT, &about(findings), 0, 2);
     open_waits(&mut page, findings);
@@ -63,15 +68,7 @@ pub(super) fn about(findings: &Findings<'_>) -> String {
 
 /// `guard fair+inherit (1 076 hand-overs, 1 076 waits lent a priority)`.
 fn guarded(guard: &Guard) -> String {
-    let GuardCounts { handed_over, lent, mutexes_converted, rwlocks_converted, .. } = guard.counts;
-    let done = [
-        (mutexes_converted, "mutex made to inherit", "mutexes made to inherit"),
-        (rwlocks_converted, "phase-fair read-write lock", "phase-fair read-write locks"),
-        (handed_over, "hand-over", "hand-overs"),
-        (lent, "wait lent a priority", "waits lent a priority"),
-    ];
-    let done = done.into_iter().filter(|(number, ..)| *number > 0);
-    let done: Vec<String> = done.map(|(number, one, many)| counted(number, one, many)).collect();
+    let done = brought(guard);
     let done = if done.is_empty() { "nothing was to be done".into() } else { done.join(", ") };
     format!("guard {} ({done})", guard.mutexes)
 }
@@ -154,6 +151,9 @@ fn device(page: &mut Page, findings: &Findings<'_>) {
 
 fn verdicts(page: &mut Page, findings: &Findings<'_>) {
     page.heading("Findings and remedies");
+    if let Some(guard) = &findings.metadata.guard {
+        page.paragraph(PLAIN, &of_guard(guard), 2, 2);
+    }
     let none = findings.judged().next().is_none();
     if none && !findings.survey.circles.is_empty() {
         page.paragraph(BAD, "Threads wait for one another: see above.", 2, 2);
@@ -162,7 +162,7 @@ fn verdicts(page: &mut Page, findings: &Findings<'_>) {
     }
     let told = advice::told(findings);
     for (number, told) in told.iter().take(VERDICTS).enumerate() {
-        let Told { advice, fresh, again, first_of_others, .. } = told;
+        let Told { advice, fresh, again, command, first_of_others } = told;
         if *first_of_others {
             page.paragraph(FAINT, "Other calls:", 2, 2);
         }
@@ -172,11 +172,17 @@ fn verdicts(page: &mut Page, findings: &Findings<'_>) {
         let facts: Vec<&str> =
             [&advice.evidence].into_iter().chain(&advice.worst).map(String::as_str).collect();
         page.paragraph(PLAIN, &facts.join(" "), 5, 5);
+        if let Some(applied) = &advice.help.applied {
+            page.paragraph(FAINT, applied, 5, 5);
+        }
         for remedy in fresh {
             page.paragraph(GOOD, &format!("- {}", remedy_words(*remedy)), 5, 7);
         }
         if let Some(again) = again {
             page.paragraph(GOOD, &format!("- {again}"), 5, 7);
+        }
+        if let Some(command) = command {
+            page.command(GOOD, command, 7);
         }
     }
     let more = (findings.judged().count() - told.len().min(VERDICTS)) as u64;

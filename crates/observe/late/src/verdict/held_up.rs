@@ -8,6 +8,9 @@ use crate::identity::Family;
 use crate::result::Lock;
 use std::collections::BTreeSet;
 
+/// The kernel's number of the most urgent priority that is not a real-time one.
+const FIRST_ORDINARY: u16 = 100;
+
 pub(super) fn judge(case: &Case<'_>) -> Vec<Verdict> {
     let parts = case.explained.iter().flat_map(|call| &call.parts);
     let waited: BTreeSet<u32> = parts
@@ -66,23 +69,26 @@ fn of_lock(case: &Case<'_>, lock: u32, inversions: bool) -> Option<Verdict> {
     let (_, holder, by) = longest.max_by_key(|(part, ..)| part.duration_ns)?;
     let (holder, by) = (holder.clone(), by.cloned());
     let waiter = case.task(case.call(loss.worst).thread);
+    let urgent = waiter.priority.is_some_and(|priority| priority < FIRST_ORDINARY);
     let evidence = if inversions {
         Evidence::PriorityInversion { waiter, holder, by }
     } else {
         Evidence::PreemptedHolder { holder, by }
     };
-    let remedies = remedies(case.lock(lock), inversions);
+    let remedies = remedies(case.lock(lock), inversions, urgent);
     Some(case.verdict(loss, Some(lock), evidence, remedies))
 }
 
-fn remedies(lock: &Lock, inversion: bool) -> Vec<Remedy> {
-    let mut remedies = Vec::new();
-    match lock.family {
-        Family::Mutex if !lock.inherits() => remedies.push(Remedy::InheritanceMutex),
-        Family::ReadWrite => remedies.push(Remedy::PhaseFairRwLock),
-        _ => {}
-    }
-    remedies.push(Remedy::HigherPriority);
+/// A real-time waiter can lend its priority; between ordinary threads there is none to lend.
+fn remedies(lock: &Lock, inversion: bool, urgent: bool) -> Vec<Remedy> {
+    let mut remedies = vec![Remedy::HigherPriority];
+    let lends = match lock.family {
+        Family::Mutex if !lock.inherits() => Some(Remedy::InheritanceMutex),
+        Family::ReadWrite => Some(Remedy::PhaseFairRwLock),
+        _ => None,
+    };
+    let at = usize::from(!urgent);
+    remedies.splice(at..at, lends);
     if !inversion {
         remedies.push(Remedy::FewerThreads);
     }

@@ -22,7 +22,7 @@ pub(super) fn judge(case: &Case<'_>, place: u32) -> Option<Verdict> {
     let remedies = match hold.kind.map(|kind| case.survey.kinds[kind as usize].group) {
         Some(Group::Copy) => vec![Remedy::PinnedMemory, Remedy::SmallerCopies],
         Some(Group::Launch) => vec![Remedy::CudaGraph],
-        _ => Vec::new(),
+        _ => vec![Remedy::ShorterHolds],
     };
     // What calls lost by it is their waits; the hold itself is no loss.
     let waits = [&lock.others, &lock.readers].map(|of| of.longest_wait.as_ref());

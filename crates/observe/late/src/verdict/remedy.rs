@@ -12,6 +12,8 @@ pub enum Remedy {
     FairMutex,
     /// Read-write locks that let readers and writers in by turns.
     PhaseFairRwLock,
+    /// Less time with the lock.
+    ShorterHolds,
     /// Copies from and to pinned memory, which need no lock while the data moves.
     PinnedMemory,
     /// Smaller copies.
