@@ -85,11 +85,6 @@ impl Histogram {
         self.greatest
     }
 
-    /// The mean; 0 for none.
-    pub(crate) fn mean(&self) -> u64 {
-        self.sum.checked_div(self.count).unwrap_or(0)
-    }
-
     /// Returns the number of values.
     pub(crate) fn count(&self) -> u64 {
         self.count
