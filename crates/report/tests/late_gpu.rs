@@ -60,6 +60,12 @@ fn process_that_used_the_gpu_too_is_named_with_its_share() {
         "{text}"
     );
     assert!(words.contains("(usually 100 us)"), "{text}");
+    let why = "Why: GPU shared or slow. What would help: one order of the programs' work.";
+    assert!(words.contains(why), "{text}");
+    assert!(
+        words.contains("waiting for a GPU shared with matmul (4800), busy 86 % of the time"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod held_up;
 mod long_hold;
 mod oversubscription;
 mod remedy;
+mod shared_gpu;
 mod small_launches;
 mod starvation;
 mod unfair;
@@ -115,6 +116,7 @@ pub fn verdicts(
     verdicts.extend(oversubscription::judge(&case));
     verdicts.extend(full_queue::judge(&case));
     verdicts.extend(blocked::judge(&case));
+    verdicts.extend(shared_gpu::judge(&case));
     verdicts.extend(small_launches::judge(&case));
     verdicts.sort_by_key(|verdict| {
         (!verdict.asked, std::cmp::Reverse(verdict.severity_ns), verdict.lock)

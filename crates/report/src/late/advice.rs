@@ -2,6 +2,7 @@
 
 use super::Findings;
 use super::help::{Help, help, remedy_name};
+use super::late_gpu;
 use super::late_graph::few;
 use super::name::task;
 use crate::number::{count, counted, instant, listed, percent, time};
@@ -105,6 +106,7 @@ fn title(evidence: &Evidence) -> &'static str {
         Evidence::LongCriticalSection { .. } => "Long hold",
         Evidence::DeviceQueueFull { .. } => "Device queue full",
         Evidence::BlockedElsewhere { .. } => "Launches off the processor, and not for a lock",
+        Evidence::SharedGpu { .. } => "GPU shared or slow",
         Evidence::RepeatedLaunches { .. } => "The same launches again and again",
     }
 }
@@ -221,6 +223,13 @@ fn evidence(findings: &Findings<'_>, verdict: &Verdict) -> String {
             "{} spent {} in page faults or system calls that no lock explains.",
             losers(),
             lost()
+        ),
+        Evidence::SharedGpu {} => format!(
+            "{} spent {} waiting for a GPU {}, while it did other work or theirs for longer than \
+             usual.",
+            losers(),
+            lost(),
+            late_gpu::reason(findings)
         ),
         Evidence::RepeatedLaunches { sequence, .. } => {
             let sequence = findings.survey.sequences.get(*sequence as usize);

@@ -195,6 +195,7 @@ pub(super) fn remedy_name(remedy: Remedy) -> &'static str {
         Remedy::HigherPriority => "a real-time priority",
         Remedy::FewerOutstandingLaunches => "fewer outstanding launches",
         Remedy::LockedMemory => "locked memory",
+        Remedy::ArbitratedGpu => "one order of the programs' work",
     }
 }
 
@@ -243,6 +244,12 @@ pub(super) fn remedy_words(remedy: Remedy) -> &'static str {
         Remedy::LockedMemory => {
             "Lock and touch memory before it counts (mlockall, and one write to each page), and \
              look at the timeline for the system calls."
+        }
+        Remedy::ArbitratedGpu => {
+            "Let one server give the work of all programs to the GPU, the most urgent first \
+             (`keeptime serve`, with a client library), or run both under NVIDIA's MPS with \
+             priorities: without, the driver gives the GPU to each process for some milliseconds \
+             by turns. Shorter kernels of the other program shorten the wait, too."
         }
     }
 }

@@ -121,6 +121,8 @@ pub enum Evidence {
     /// Calls that only give work to the device were off the processor, in a system call or a page
     /// fault.
     BlockedElsewhere {},
+    /// Calls waited for a GPU that did other work, or did theirs slower than usual.
+    SharedGpu {},
     /// The same launches and copies are made one by one, again and again.
     RepeatedLaunches {
         /// Place in [`crate::Survey::sequences`].
@@ -147,6 +149,7 @@ impl Evidence {
             Evidence::PreemptedHolder { .. } => 1,
             Evidence::DeviceQueueFull { .. }
             | Evidence::BlockedElsewhere { .. }
+            | Evidence::SharedGpu { .. }
             | Evidence::Oversubscription { .. } => 2,
             Evidence::ReaderStarvation { .. } | Evidence::WriterStarvation { .. } => 3,
             Evidence::UnfairHandOver { .. } => 4,

@@ -28,4 +28,6 @@ pub enum Remedy {
     FewerOutstandingLaunches,
     /// Memory that is locked and touched beforehand, so that no page fault comes.
     LockedMemory,
+    /// Work of several processes in the order of their urgency.
+    ArbitratedGpu,
 }
