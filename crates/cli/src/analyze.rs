@@ -1,31 +1,28 @@
 //! `keeptime analyze`: bounds the response time of every chain, and says what to change first.
 //!
-//! A file that has a graph and no chains is for [`graph`]. The system file becomes the model of the analysis, the analysis gives indices and nanoseconds,
-//! and the report crate puts names and words to them. [`assign`] searches for priorities and
-//! buckets first, and writes them as a system file.
+//! A file that has a graph and no chains is for [`graph`]. The system file becomes the model of the
+//! analysis, the analysis gives indices and nanoseconds, and the report crate puts names and words to
+//! them. [`assign`] searches for priorities and buckets first, and writes them as a system file;
+//! [`margins`] says by how much times may grow.
 
 mod assign;
 mod graph;
+mod margins;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
-use analysis::sensitivity::{Margin, Scale, sensitivity};
+use analysis::sensitivity::Margin;
 use analysis::{Analysis, MAX_TIME_NS, Variant};
 use anyhow::Context;
 use report::analysis::{Bounds, Names};
 use system::{System, SystemText};
-use terminal::signals;
+use terminal::signals::{self, Interrupted};
 
 use graph_bounds::TimeMargin;
 
 use crate::progress::LateProgress;
-
-/// Longest time until a signal is noticed.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Options of `keeptime analyze`.
 #[derive(clap::Args)]
@@ -139,6 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.bandwidth_lock {
         return bandwidth_lock(args, &system, &model);
     }
+    signals::catch()?;
     let assigned = match assign::run(&args.assign, source.as_ref(), &model, args.variant) {
         Err(error) if error.is::<assign::Refused>() => {
             tell!("keeptime analyze: {error}");
@@ -148,15 +146,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     if let Some(assigned) = &assigned {
         model.clone_from(&assigned.assignment.system);
-        marks.push(format!("priorities and buckets are those of {}", assigned.file));
-        if assigned.is_partial {
-            let tried = assigned.assignment.analyses;
-            marks.push(format!("PARTIAL: the search was interrupted after {tried} analyses"));
-        }
+        marks.extend(assigned.marks());
     }
-    let analysis = analyze(&system, &model, args.variant)?;
-    let margins =
-        if args.sensitivity { margins(args, &system, &model, &mut marks)? } else { Vec::new() };
+    let is_partial = assigned.as_ref().is_some_and(|assigned| assigned.is_partial);
+    let goes_on = if is_partial { || !signals::is_overdue() } else { is_wanted };
+    let progress = LateProgress::start("keeptime analyze");
+    let analysis = analyze(&system, &model, args.variant, progress, goes_on);
+    let analysis = match (analysis, &assigned) {
+        (Err(error), Some(assigned)) if error.is::<Interrupted>() => {
+            assigned.print(args.json, &names(&system), &system.name, marks)?;
+            return Ok(crate::status_after_signals(ExitCode::FAILURE));
+        }
+        (analysis, _) => analysis?,
+    };
+    let margins = match args.sensitivity {
+        true => margins::margins(args.variant, &system, &model, &mut marks)?,
+        false => Vec::new(),
+    };
     let file = system.name.clone();
     let bounds = Bounds { file, names: names(&system), system: model, analysis, marks };
     let output = Output { args, bounds, explained, margins, assigned };
@@ -164,6 +170,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_schedulable = output.bounds.analysis.schedulable;
     let answer = if is_schedulable { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(crate::status_after_signals(answer))
+}
+
+/// Returns true until a signal comes.
+pub(crate) fn is_wanted() -> bool {
+    signals::interrupted().is_none()
 }
 
 /// Equation 4 of BWLOCK++ instead of the accelerator server's analysis.
@@ -194,24 +205,34 @@ struct Output<'a> {
     assigned: Option<assign::Assigned>,
 }
 
-/// Bounds the model of a system file; an error names the file and the chain.
+/// Bounds the model of a system file as long as `goes_on` returns true, and shows its progress; an
+/// error names the file and the chain.
 pub(crate) fn analyze(
     system: &System,
     model: &analysis::System,
     variant: Variant,
+    progress: LateProgress,
+    goes_on: fn() -> bool,
 ) -> anyhow::Result<Analysis> {
-    analysis::analyze(model, variant).map_err(|error| named(error, system))
+    let watch = progress.watch(goes_on);
+    analysis::analyze_watched(model, variant, &watch).map_err(|error| named(error, system))
 }
 
-/// The error of the analysis with the file's name for the chain.
+/// The signal that came before there was anything to show.
+fn no_result(signal: Interrupted, system: &System) -> anyhow::Error {
+    anyhow::Error::new(signal).context(format!("{}: no result yet", system.name))
+}
+
+/// The error of the analysis with the file's name for the chain; the signal that has ended it.
 pub(crate) fn named(error: analysis::Error, system: &System) -> anyhow::Error {
-    match error {
-        analysis::Error::Model { chain, what, found, expected } => anyhow::anyhow!(
+    match (error, signals::interrupted()) {
+        (analysis::Error::Stopped, Some(signal)) => no_result(signal, system),
+        (analysis::Error::Model { chain, what, found, expected }, _) => anyhow::anyhow!(
             "{}: chain {}: {what}: found {found}, expected {expected}",
             system.name,
             system.chains[chain].id
         ),
-        error => anyhow::anyhow!("{}: {error}", system.name),
+        (error, _) => anyhow::anyhow!("{}: {error}", system.name),
     }
 }
 
@@ -253,47 +274,6 @@ fn scale(model: &mut analysis::System, factor: Factor) -> anyhow::Result<()> {
         segment.exec.min_ns = factor.down(segment.exec.min_ns) as u64;
     }
     Ok(())
-}
-
-/// Computes the growth that each kind of time, and the times of each chain, allow; until a signal
-/// comes.
-fn margins(
-    args: &Args,
-    system: &System,
-    model: &analysis::System,
-    marks: &mut Vec<String>,
-) -> anyhow::Result<Vec<Margin>> {
-    let kinds = [Scale::Execution, Scale::Cpu, Scale::Accelerator, Scale::Overhead];
-    let chains = (0..model.chains.len()).map(Scale::Chain);
-    let scales: Vec<Scale> = kinds.into_iter().chain(chains).collect();
-    let (all, variant, model) = (scales.len(), args.variant, model.clone());
-    signals::catch()?;
-    let (sender, computed) = channel();
-    // A margin of a large system takes longer than a user waits after Ctrl-C: then the process ends
-    // without its thread.
-    let thread = std::thread::spawn(move || {
-        let margins = scales.into_iter().map(|scale| sensitivity(&model, variant, scale));
-        for margin in margins {
-            if sender.send(margin).is_err() {
-                return;
-            }
-        }
-    });
-    let mut progress = LateProgress::start("keeptime analyze");
-    let mut margins = Vec::new();
-    while signals::interrupted().is_none() {
-        match computed.recv_timeout(LOOK) {
-            Ok(margin) => margins.push(margin.map_err(|error| named(error, system))?),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                thread.join().expect("nothing panics in it");
-                return Ok(margins);
-            }
-        }
-        progress.at(margins.len() as u64, all as u64, "margins");
-    }
-    marks.push(format!("PARTIAL: interrupted after {} of {all} margins", margins.len()));
-    Ok(margins)
 }
 
 impl Output<'_> {

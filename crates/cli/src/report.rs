@@ -176,11 +176,11 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
     // Findings must not depend on how many are shown, so that fewer are never looked at.
     let least = if let Focus::Function(_) = focus { SEARCHED } else { Options::default().worst };
     let options = Options { worst: least.max(args.worst as usize), ..Options::default() };
-    let mut progress = LateProgress::start("keeptime report");
+    let progress = LateProgress::start("keeptime report");
     let mut interrupted = None;
     let mut at = |done: u64, total: u64| {
         interrupted = signals::interrupted().map(|_| done);
-        args.show(&mut progress, done, total, "records read")
+        args.show(&progress, done, total, "records read")
     };
     let survey = late::survey(trace, &options, &mut at)?;
     progress.stage("analysing the worst calls");
@@ -202,7 +202,7 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
 
 impl Args {
     /// Shows that records were read or written; false after a signal.
-    fn show(&self, progress: &mut LateProgress, done: u64, total: u64, stage: &str) -> bool {
+    fn show(&self, progress: &LateProgress, done: u64, total: u64, stage: &str) -> bool {
         if !self.quiet {
             progress.at(done, total, stage);
         }
@@ -250,11 +250,11 @@ fn write_page(args: &Args, trace: &Trace, findings: &Findings<'_>) -> anyhow::Re
 
 fn write_perfetto(args: &Args, trace: &Trace, findings: &Findings<'_>) -> anyhow::Result<()> {
     let Some(file) = &args.perfetto else { return Ok(()) };
-    let mut progress = LateProgress::start("keeptime report");
+    let progress = LateProgress::start("keeptime report");
     let options = perfetto::Options { locks: args.holds };
     to_file("--perfetto", file, |out| {
         let mut at = |done: u64, total: u64| {
-            args.show(&mut progress, done, total, "records written for Perfetto")
+            args.show(&progress, done, total, "records written for Perfetto")
         };
         perfetto::write(trace, &findings.survey, &options, out, &mut at)?;
         Ok(())

@@ -2,28 +2,31 @@
 //!
 //! The options become a `Scenario` ([`scenario`]), the analysis crate simulates it or climbs
 //! from it to worse ones, and the report crate prints the result and draws a piece of the schedule
-//! ([`window`]). Every scenario can be said on a command line ([`repeat`]), so that a bad one that
+//! ([`picture`]). Every scenario can be said on a command line ([`repeat`]), so that a bad one that
 //! a search found can be looked at again.
 
+mod clock;
 mod per_chain;
+mod picture;
 mod repeat;
 mod scenario;
-mod window;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use analysis::Variant;
-use analysis::simulate::{self, Kappa, SearchOptions, Simulator, Tie, Trace};
-use anyhow::Context;
-use report::analysis::Names;
-use report::simulation::{Gantt, Simulated, Simulation};
+use analysis::simulate::{
+    self, ChainOutcome, Kappa, Scenario, SearchOptions, Simulator, Tie, Worst,
+};
+use analysis::{Analysis, Variant};
+use report::simulation::{Simulated, Simulation};
 use system::System;
 use terminal::{output, signals};
 
 use crate::analyze;
 use crate::progress::LateProgress;
+use clock::Clock;
+use picture::Schedule;
 
 /// Part of the usual effort with `--quick`.
 const QUICK: u32 = 10;
@@ -112,49 +115,68 @@ struct Subject<'a> {
     args: &'a Args,
     system: System,
     model: analysis::System,
+    bounds: Analysis,
     chain: Option<usize>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    signals::catch()?;
     let system = System::read(&args.system)?;
     system.require_chains()?;
     let model = system.model();
     let chain = args.chain.as_ref().map(|id| analyze::chain_index(&system, "--chain", id));
-    let subject = Subject { args, model, chain: chain.transpose()?, system };
+    let chain = chain.transpose()?;
     output::check("--svg", args.svg.as_deref())?;
     output::check("--html", args.html.as_deref())?;
-    let (simulation, trace) =
-        if args.adversarial { subject.search()? } else { subject.simulate()? };
-    subject.draw(&simulation, &trace)?;
+    let scenario = (!args.adversarial).then(|| scenario::scenario(args, &system, &model));
+    let scenario = scenario.transpose()?;
+    // Before the schedules, so that those of an interrupted command have bounds beside them.
+    let progress = LateProgress::start("keeptime simulate");
+    let bounds = analyze::analyze(&system, &model, Variant::Tight, progress, analyze::is_wanted)?;
+    let subject = Subject { args, model, bounds, chain, system };
+    let (simulation, schedule) = match &scenario {
+        Some(scenario) => subject.simulate(scenario)?,
+        None => subject.search()?,
+    };
+    let (svg, html) = (args.svg.as_deref(), args.html.as_deref());
+    let files = picture::Files { svg, html, window: args.window };
+    files.write(&subject.model, &simulation, &schedule)?;
     subject.print(&simulation)?;
     let answer = if simulation.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     Ok(crate::status_after_signals(answer))
 }
 
 impl Subject<'_> {
-    fn names(&self) -> Names {
-        analyze::names(&self.system)
-    }
-
-    fn simulator(&self) -> anyhow::Result<Simulator> {
-        Simulator::new(&self.model).map_err(|error| analyze::named(error, &self.system))
-    }
-
     /// One schedule, all chains.
-    fn simulate(&self) -> anyhow::Result<(Simulation, Trace)> {
-        let scenario = scenario::scenario(self.args, &self.system, &self.model)?;
-        let trace = self.simulator()?.trace(&scenario);
-        let chains = (0..self.model.chains.len()).map(|chain| Some(simulated(&trace, chain)));
-        let what = scenario::in_words(self.args, &self.model, &scenario);
-        let mut simulation = self.simulation(chains.collect(), what)?;
+    fn simulate(&self, scenario: &Scenario) -> anyhow::Result<(Simulation, Schedule)> {
+        let progress = LateProgress::start("keeptime simulate");
+        let clock = Clock::of(scenario.horizon_ns);
+        let mut partial = None;
+        let mut simulator = Simulator::new(&self.model)?;
+        simulator.run_watched(scenario, &mut |now_ns| {
+            progress.at(clock.at(now_ns), clock.all(), clock.units());
+            partial = signals::interrupted().map(|_| now_ns);
+            partial.is_none()
+        });
+        drop(progress);
+        let outcomes = &simulator.outcome().chains;
+        let found = outcomes.iter().zip(simulator.responses_ns());
+        let chains = found.map(|(outcome, responses)| Some(simulated(outcome, responses)));
+        let what = scenario::in_words(self.args, &self.model, scenario);
+        let mut simulation = self.simulation(chains.collect(), what);
+        simulation.marks.extend(partial.map(|now_ns| {
+            let (until, all, units) = (clock.at(now_ns), clock.all(), clock.units());
+            format!("PARTIAL: interrupted after {until} of {all} {units}")
+        }));
         simulation.marks.extend(concurrent(&self.system));
-        Ok((simulation, trace))
+        let focus = self.chain.map(|chain| outcomes[chain]);
+        Ok((simulation, Schedule { scenario: scenario.clone(), focus }))
     }
 
     /// The worst schedule of each chain; the picture is of the one asked for, or the one that
     /// comes closest to its deadline.
-    fn search(&self) -> anyhow::Result<(Simulation, Trace)> {
+    fn search(&self) -> anyhow::Result<(Simulation, Schedule)> {
         let Args { effort, quick, .. } = *self.args;
         let default = SearchOptions::default();
         let share = if quick { QUICK } else { 1 };
@@ -166,57 +188,50 @@ impl Subject<'_> {
             tie: self.args.tie,
             ..default
         };
-        signals::catch()?;
         let mut partial = None;
-        let worst = {
-            let mut progress = LateProgress::start("keeptime simulate");
-            let mut at = |done, all| {
-                progress.at(done, all, "schedules simulated");
-                let goes_on = signals::interrupted().is_none();
-                partial = (!goes_on).then_some((done, all));
-                goes_on
-            };
-            simulate::search(&self.model, &options, &mut at)
-                .map_err(|error| analyze::named(error, &self.system))?
+        let progress = LateProgress::start("keeptime simulate");
+        let mut at = |done, all| {
+            progress.at(done, all, "schedules simulated");
+            partial = signals::interrupted().map(|_| (done, all));
+            partial.is_none()
         };
-        let mut simulator = self.simulator()?;
+        let worst = simulate::search(&self.model, &options, &mut at)
+            .map_err(|error| analyze::named(error, &self.system))?;
+        drop(progress);
         let chains = worst.iter().enumerate().map(|(chain, worst)| {
             let wanted = self.chain.is_none_or(|only| only == chain);
             wanted.then(|| Simulated {
                 repeat: Some(repeat::command(self.args, &self.system, chain, &worst.scenario)),
-                ..simulated(&simulator.trace(&worst.scenario), chain)
+                ..simulated(&worst.outcome, &worst.responses_ns)
             })
         });
         let whom = self.args.chain.as_deref().unwrap_or("each chain");
         let effort = if quick { "quick".to_owned() } else { format!("effort {effort}") };
         let what = format!("the worst schedule found for {whom} ({effort})");
-        let mut simulation = self.simulation(chains.collect(), what)?;
+        let mut simulation = self.simulation(chains.collect(), what);
         simulation.searched = true;
         simulation.marks.extend(partial.map(|(done, all)| {
             format!("PARTIAL: interrupted after {done} of {all} schedules of the search")
         }));
         simulation.marks.extend(concurrent(&self.system));
         let drawn = self.chain.unwrap_or_else(|| closest_to_deadline(&self.model, &simulation));
-        let trace = simulator.trace(&worst[drawn].scenario);
-        Ok((simulation, trace))
+        let Worst { scenario, outcome, .. } = &worst[drawn];
+        let schedule = Schedule { scenario: scenario.clone(), focus: Some(*outcome) };
+        Ok((simulation, schedule))
     }
 
-    fn simulation(
-        &self,
-        chains: Vec<Option<Simulated>>,
-        what: String,
-    ) -> anyhow::Result<Simulation> {
-        Ok(Simulation {
+    fn simulation(&self, chains: Vec<Option<Simulated>>, what: String) -> Simulation {
+        Simulation {
             file: self.system.name.clone(),
-            names: self.names(),
-            analysis: analyze::analyze(&self.system, &self.model, Variant::Tight)?,
+            names: analyze::names(&self.system),
+            analysis: self.bounds.clone(),
             system: self.model.clone(),
             what,
             command: terminal::command_line::this_command(),
             searched: false,
             marks: Vec::new(),
             chains,
-        })
+        }
     }
 
     fn print(&self, simulation: &Simulation) -> anyhow::Result<()> {
@@ -227,54 +242,12 @@ impl Subject<'_> {
             false => document.text(WIDTH, true),
         })
     }
-
-    fn draw(&self, simulation: &Simulation, trace: &Trace) -> anyhow::Result<()> {
-        let args = self.args;
-        if args.svg.is_none() && args.html.is_none() {
-            return Ok(());
-        }
-        let focus = match (self.chain, args.adversarial) {
-            (None, true) => Some(closest_to_deadline(&self.model, simulation)),
-            (chain, _) => chain,
-        };
-        let window = args.window.map(|window| window.as_nanos() as u64);
-        let (from_ns, to_ns) = window::window(&self.model, trace, focus, window);
-        let names = &simulation.names;
-        let gantt = Gantt { names, system: &self.model, trace, from_ns, to_ns };
-        if let Some(file) = &args.svg {
-            write("--svg", file, || report::simulation::gantt(&gantt))?;
-        }
-        if let Some(file) = &args.html {
-            write("--html", file, || {
-                report::simulation::document(simulation, Some(&gantt))?.html()
-            })?;
-        }
-        Ok(())
-    }
-}
-
-/// Writes what a report gives; an error names the option, and how to ask for less.
-fn write(
-    option: &str,
-    file: &Path,
-    make: impl FnOnce() -> Result<String, report::Error>,
-) -> anyhow::Result<()> {
-    let text = make().map_err(|error| match error {
-        report::Error::Plot { message, .. } => {
-            anyhow::anyhow!("the picture has {message}; choose a shorter --window")
-        }
-        error => error.into(),
-    });
-    let text = text.with_context(|| format!("{option} {}", file.display()))?;
-    output::write(option, Some(file), || Ok(text))
 }
 
 /// The responses of one chain.
-fn simulated(trace: &Trace, chain: usize) -> Simulated {
-    let outcome = &trace.outcome.chains[chain];
-    let jobs = trace.jobs.iter().filter(|job| job.chain == chain && job.end_ns != u64::MAX);
+fn simulated(outcome: &ChainOutcome, responses_ns: &[u64]) -> Simulated {
     Simulated {
-        response_ns: jobs.map(|job| job.end_ns - job.nominal_ns).collect(),
+        response_ns: responses_ns.to_vec(),
         misses: outcome.misses,
         unfinished: outcome.unfinished,
         overloaded: outcome.overloaded,

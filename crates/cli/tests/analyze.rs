@@ -1,7 +1,7 @@
 //! `keeptime analyze` as a user runs it: published numbers, exit statuses, and what is said of
 //! chains that have no guarantee.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -328,32 +328,25 @@ fn comments_of_an_assigned_file_stay_byte_for_byte() {
 fn search_that_is_interrupted_writes_the_best_so_far() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("better.yaml");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
-    command.arg("analyze").arg(case_study()).args(["--effort", "4000000000", "--assign"]);
-    let mut child =
-        command.arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    let mut lines = BufReader::new(child.stderr.take().unwrap());
-    lines.read_line(&mut said).unwrap();
-    assert!(said.starts_with("keeptime analyze: takes about "), "{said}");
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let study = case_study();
+    let arguments =
+        [study.to_str().unwrap(), "--effort", "4000000000", "--assign", file.to_str().unwrap()];
+    let output = interrupted(&arguments, "keeptime analyze: takes about ", Signal::INT);
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("PARTIAL: the search was interrupted after"), "{text}");
     assert!(matches!(keeptime(&[file.to_str().unwrap()]).status.code(), Some(0 | 1)));
 }
 
-#[test]
-fn interrupted_margins_are_those_until_then() {
-    // More chains than anyone waits for: a margin of them takes seconds.
+/// A system with more chains than anyone waits for: an analysis of them takes seconds.
+fn large(exec: &str) -> Bench {
     let chain = |i: usize| {
         let callbacks: Vec<String> = (0..5)
             .map(|k| {
                 let executor = (i * 7 + k * 3) % 40;
                 format!(
                     "{{id: c{k}, executor: e{executor}, cpu: 100 us, \
-                     segments: [{{accel: gpu0, exec: 90 us}}]}}"
+                     segments: [{{accel: gpu0, exec: {exec}}}]}}"
                 )
             })
             .collect();
@@ -364,20 +357,121 @@ fn interrupted_margins_are_those_until_then() {
     let executor = |i: usize| format!("- {{id: e{i}, core: {i}, priority: 50}}\n");
     let executors: String = (0..40).map(executor).collect();
     let chains: String = (0..300).map(chain).collect();
-    let bench = Bench::new(&format!(
+    Bench::new(&format!(
         "accelerators: [{{id: gpu0, buckets: 32}}]\nexecutors:\n{executors}chains:\n{chains}"
-    ));
+    ))
+}
+
+/// Runs the command, sends it a signal when its progress has a line with `sign`, and waits for its
+/// end; the rest of what it says stands in the output.
+fn interrupted(arguments: &[&str], sign: &str, signal: Signal) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
-    command.args(["analyze", &bench.file, "--sensitivity"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A pipe that nobody reads would keep the command from its end.
+    let mut result = tempfile::tempfile().unwrap();
+    command.arg("analyze").args(arguments).stdout(result.try_clone().unwrap());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut said = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert!(said.contains(" of 304, margins"), "{said}");
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    let output = child.wait_with_output().unwrap();
+    while !said.lines().last().unwrap_or_default().contains(sign) {
+        assert_ne!(lines.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    lines.read_to_end(&mut stderr).unwrap();
+    let status = child.wait().unwrap();
+    result.rewind().unwrap();
+    result.read_to_end(&mut stdout).unwrap();
+    Output { status, stdout, stderr }
+}
+
+#[test]
+fn interrupted_margins_are_those_until_then() {
+    let bench = large("90 us");
+    let output = interrupted(&[&bench.file, "--sensitivity"], " of 304, margins", Signal::TERM);
     assert_eq!(output.status.code(), Some(143), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("PARTIAL: interrupted after") && text.contains("ch299"), "{text}");
+}
+
+/// A graph of 200 sensors, each with eight nodes behind it.
+fn large_graph() -> Bench {
+    let executor = |i: usize| format!("- {{id: e{i}, core: {i}, priority: 50}}\n");
+    let line = |i: usize| -> String {
+        let period = [100, 200, 500][i % 3];
+        let node = |n: usize| {
+            let priority = i * 9 + n;
+            match n {
+                0 => format!(
+                    "kind: sensor, executor: e{}, period: {period} ms, priority: {priority}",
+                    i % 16
+                ),
+                _ => format!(
+                    "kind: transform, executor: e{}, cpu: 50 us, primes: 64, \
+                     inputs: [{{from: n{i}x{}, priority: {priority}}}]",
+                    (i * 5 + n / 3) % 16,
+                    n - 1
+                ),
+            }
+        };
+        let segments = "segments: [{accel: gpu0, exec: 20 us}]";
+        (0..9).map(|n| format!("  - {{id: n{i}x{n}, {}, {segments}}}\n", node(n))).collect()
+    };
+    let executors: String = (0..16).map(executor).collect();
+    let nodes: String = (0..200).map(line).collect();
+    Bench::new(&format!(
+        "accelerators: [{{id: gpu0, buckets: 2}}]\nexecutors:\n{executors}graph:\n  message: 4 KiB\n  \
+         nodes:\n{nodes}"
+    ))
+}
+
+#[test]
+fn analysis_that_is_interrupted_has_no_result() {
+    let (chains, graph) = (large("90 us"), large_graph());
+    let file = chains.folder.path().join("better.yaml");
+    let assign = ["--assign", file.to_str().unwrap()];
+    for (bench, options) in [(&chains, &[][..]), (&chains, &assign), (&graph, &[])] {
+        let arguments = [&[bench.file.as_str()], options].concat();
+        let output = interrupted(&arguments, ": pass ", Signal::INT);
+        assert_eq!(output.status.code(), Some(130), "{options:?}");
+        assert!(output.stdout.is_empty(), "{options:?}");
+        let expected = format!("keeptime: {}: no result yet: interrupted by SIGINT\n", bench.file);
+        assert!(stderr(&output).ends_with(&expected), "{output:?}");
+    }
+    assert!(!file.exists());
+}
+
+/// The bounds of the file that the search has found would take seconds.
+#[test]
+fn large_assignment_is_written_without_its_bounds() {
+    let bench = large("150 us");
+    let file = bench.folder.path().join("better.yaml");
+    let better = file.to_str().unwrap();
+    for json in [false, true] {
+        let mut arguments = vec![bench.file.as_str(), "--assign", better];
+        arguments.extend(json.then_some("--json"));
+        let output = interrupted(&arguments, ", analyses at most", Signal::INT);
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        assert!(stderr(&output).ends_with(&format!("wrote {better}\n")), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let parts = [
+            "PARTIAL: the search was interrupted after ",
+            &format!("PARTIAL: no bounds yet; keeptime analyze {better} has them"),
+        ];
+        if json {
+            let found: Value = serde_json::from_str(&text).unwrap();
+            assert!(found["partial"].as_str().unwrap().starts_with(parts[0]), "{found}");
+            assert_eq!(found["marks"][2], parts[1], "{found}");
+            assert_eq!(found["assignment"]["of"], 300, "{found}");
+            assert!(found.get("chains").is_none(), "{found}");
+        } else {
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let guaranteed = " of 300 chains are guaranteed: this is the best that was found";
+            let parts = [parts[0], parts[1].split(" analyze ").next().unwrap(), guaranteed];
+            assert!(parts.iter().all(|part| words.contains(part)), "{text}");
+            assert!(!text.contains("times in ms"), "{text}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
 }
 
 #[test]

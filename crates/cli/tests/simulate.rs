@@ -249,6 +249,41 @@ fn search_that_is_interrupted_shows_the_worst_schedules_so_far() {
 }
 
 #[test]
+fn schedule_that_takes_long_shows_its_progress_and_is_as_long_as_until_a_signal() {
+    // Each event takes the simulator some microseconds.
+    let executors: String =
+        (0..1000).map(|i| format!("- {{id: e{i}, core: {i}, priority: 50}}\n")).collect();
+    let chain = |i: usize| {
+        format!(
+            "- {{id: ch{i}, priority: {i}, period: 1 ms, \
+             callbacks: [{{id: a, executor: e{i}, cpu: 1 us}}]}}\n"
+        )
+    };
+    let chains: String = (0..1000).map(chain).collect();
+    let bench = Bench::new(&format!("executors:\n{executors}chains:\n{chains}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.args(["simulate", "robot.yaml", "--duration", "1s", "--json"]);
+    let result = std::fs::File::create(bench.file("result.json")).unwrap();
+    command.current_dir(bench.folder.path()).stdout(result).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let estimate = lines.next().unwrap();
+    assert!(estimate.starts_with("keeptime simulate: takes about "), "{estimate}");
+    let progress = lines.next().unwrap();
+    assert!(progress.contains(" of 1000, ms of the schedule, "), "{progress}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let result = std::fs::read_to_string(bench.file("result.json")).unwrap();
+    let found: Value = serde_json::from_str(&result).unwrap();
+    let partial = found["partial"].as_str().unwrap();
+    assert!(partial.starts_with("PARTIAL: interrupted after "), "{partial}");
+    assert!(partial.ends_with(" of 1000 ms of the schedule"), "{partial}");
+    let chain = &found["chains"]["ch999"];
+    assert!((1..1000).contains(&chain["jobs"].as_u64().unwrap()), "{chain}");
+    assert_eq!(chain["unfinished"], 0, "{chain}");
+}
+
+#[test]
 fn summary_alone_is_printed_beside_a_page() {
     let bench = Bench::new(ROBOT);
     let output = bench.run(&["--duration", "1s", "--html", "page.html"]);

@@ -3,7 +3,7 @@
 //!
 //! [`table`] and [`composition`] are for a terminal, [`explain`] derives the bound of one chain,
 //! [`advice`] says in sentences what to change, [`json`] is for machines. All of them read one
-//! [`Bounds`]. [`margins`] says how far times may grow, [`changes`] what a search for priorities
+//! [`Bounds`]; [`unbounded`] is for a result that has none yet. [`margins`] says how far times may grow, [`changes`] what a search for priorities
 //! and buckets changed. [`lock`] is the table of the bandwidth lock's own analysis.
 //!
 //! A number is shown bare only where it is a guarantee. A bound that relies on a chain without a
@@ -19,12 +19,12 @@ mod table;
 mod words;
 
 pub use analysis_advice::advice;
-pub use analysis_json::json;
+pub use analysis_json::{json, unbounded_json};
 pub use changes::{changes, method_name};
 pub use explain::explain;
 pub use lock::{lock, lock_json, lock_schedulable};
 pub use margins::{margins, margins_json};
-pub use table::{composition, table};
+pub use table::{composition, table, unbounded};
 pub(crate) use words::status_name;
 
 use analysis::{Analysis, ChainBound, PartBound, Status, System, Term, TermKind, Variant};

@@ -34,6 +34,7 @@ use crate::chains::{
     spread_mark,
 };
 use crate::shown::{End, Shown};
+use analysis::Watch;
 use graph_bounds::{MarginSource, TimeMargin};
 use plan::Threads;
 use terminal::output;
@@ -174,7 +175,9 @@ fn guarantee(
         (_, Some(reason)) => Err(reason),
         (Threads::Single, None) => {
             let cores = cores.executors.iter().map(|core| u32::try_from(*core).unwrap_or(u32::MAX));
-            graph_bounds::bounds(system, &margin.lengthen(graph), &cores.collect::<Vec<u32>>())
+            let cores: Vec<u32> = cores.collect();
+            let watch = Watch::new(|_| !signals::is_overdue());
+            graph_bounds::bounds(system, &margin.lengthen(graph), &cores, &watch)
         }
     };
     let bounds = match bounds {

@@ -376,6 +376,22 @@ fn an_interrupted_run_keeps_the_sets_that_were_judged_and_says_that_it_is_partia
     }
 }
 
+/// The search for priorities of one such set would take days.
+#[test]
+fn a_signal_ends_a_set_in_its_middle() {
+    let results = Results::new();
+    let mut run = keeptime(&["proposal", "--chains", "400", "--variants", "tight+search"]);
+    run.args(["--sets", "100", "--threads", "1", "--out", &results.path("out")]);
+    let mut child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let progress = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    // One at the start, and one as the first set goes on.
+    let goes_on = progress.filter(|line| line.contains(" 0 of 1000, sets")).nth(1);
+    assert!(goes_on.is_some(), "a set takes too little time");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    testing::until("the end of the command", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
 #[test]
 fn a_second_run_replaces_the_first_and_leaves_nothing_else() {
     let results = Results::new();

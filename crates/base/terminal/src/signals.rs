@@ -3,9 +3,10 @@
 //! [`catch`] is called once, at the start of a command. From then on the first signal makes
 //! [`check`] an error: loops of the command call it between two units of work, waits call it by
 //! themselves, and what has begun is given up, with its children. [`finished`] tells such an end from
-//! a failure, and the command shows what it has. The error, [`Interrupted`], is the command's answer
-//! in the end, with the exit status of a program that a shell sees end by this signal. The second
-//! signal ends the process at once.
+//! a failure, and the command shows what it has. Work that completes these results, such as the
+//! bounds of an assignment that a search has found, goes on until [`is_overdue`]; then they are shown
+//! without it. The error, [`Interrupted`], is the command's answer in the end, with the exit status of
+//! a program that a shell sees end by this signal. The second signal ends the process at once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,6 +18,8 @@ use signal_hook::flag;
 
 /// Longest time between two looks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time after a signal for work that completes the results: half of that in which a command ends.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The flags that the handlers of this process set.
 static CAUGHT: OnceLock<Caught> = OnceLock::new();
@@ -26,6 +29,8 @@ struct Caught {
     any: Arc<AtomicBool>,
     /// The number of the last signal; it is there before `any` is true.
     number: Arc<AtomicUsize>,
+    /// Time of the first look after the signal.
+    seen: OnceLock<Instant>,
 }
 
 /// The signal that ended a command.
@@ -54,7 +59,7 @@ fn status(signal: i32) -> i32 {
 /// # Errors
 /// They cannot be caught.
 pub fn catch() -> anyhow::Result<()> {
-    let caught = Caught { any: Arc::default(), number: Arc::default() };
+    let caught = Caught { any: Arc::default(), number: Arc::default(), seen: OnceLock::new() };
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, status(signal), caught.any.clone())
             .and_then(|_| flag::register_usize(signal, caught.number.clone(), signal as usize))
@@ -71,7 +76,16 @@ pub fn interrupted() -> Option<Interrupted> {
     let caught = CAUGHT.get()?;
     // Acquire: pairs with the handler's store, so that the number is there.
     let is_set = caught.any.load(Ordering::Acquire);
-    is_set.then(|| Interrupted(caught.number.load(Ordering::Relaxed) as i32))
+    is_set.then(|| {
+        caught.seen.get_or_init(Instant::now);
+        Interrupted(caught.number.load(Ordering::Relaxed) as i32)
+    })
+}
+
+/// Returns true if a signal came so long ago that the command must end with what it has.
+pub fn is_overdue() -> bool {
+    let seen = interrupted().and(CAUGHT.get()).and_then(|caught| caught.seen.get());
+    seen.is_some_and(|seen| seen.elapsed() >= GRACE)
 }
 
 /// Goes on unless a signal has come.

@@ -7,9 +7,10 @@ use analysis::assign::{AssignOptions, Assignment, Held, assign};
 use anyhow::{Context, ensure};
 use report::analysis::Names;
 use system::{System, SystemText};
-use terminal::{output, signals};
+use terminal::output;
+use terminal::signals::Interrupted;
 
-use super::named;
+use super::{analyze, is_wanted, named};
 use crate::progress::LateProgress;
 
 /// Options of the search.
@@ -85,13 +86,15 @@ pub(super) fn run(
     let effort = if args.quick { args.effort / 10 } else { args.effort };
     let options = AssignOptions { variant, effort, seed: args.seed };
     let search = Search { system, model, units: units.collect::<Result<_, _>>()?, options };
-    signals::catch()?;
     let kept = if args.lower_critical { Held::default() } else { held(source) };
     let assignment = search.run(&kept)?;
-    let is_partial = signals::interrupted().is_some();
-    if !assignment.schedulable && !is_partial && kept != Held::default() {
-        search.ensure_lowering_does_not_help(file, &assignment)?;
+    if !assignment.schedulable && is_wanted() && kept != Held::default() {
+        match search.ensure_lowering_does_not_help(file, &assignment) {
+            Err(error) if error.is::<Interrupted>() => {}
+            checked => checked?,
+        }
     }
+    let is_partial = !is_wanted();
     let text = source.assigned(&assignment.system)?;
     output::write("--assign", Some(file), || Ok(text))?;
     let file = file.display().to_string();
@@ -120,12 +123,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn run(&self, held: &Held) -> anyhow::Result<Assignment> {
-        let mut progress = LateProgress::start("keeptime analyze");
-        let mut watch = |done: u64, most: u64| {
-            progress.at(done, most, "analyses at most");
-            signals::interrupted().is_none()
-        };
-        assign(self.model, &self.units, held, &self.options, &mut watch)
+        let watch = LateProgress::start("keeptime analyze").watch(is_wanted);
+        assign(self.model, &self.units, held, &self.options, &watch)
             .map_err(|error| named(error, self.system))
     }
 
@@ -139,8 +138,8 @@ impl Search<'_> {
         if !other.schedulable {
             return Ok(());
         }
-        let late = analysis::analyze(&kept.system, self.options.variant)
-            .map_err(|error| named(error, self.system))?;
+        let progress = LateProgress::start("keeptime analyze");
+        let late = analyze(self.system, &kept.system, self.options.variant, progress, is_wanted)?;
         let id = |chain: usize| self.system.chains[chain].id.as_str();
         let is_late = |chain: &usize| {
             late.chains[*chain].status != analysis::Status::Ok
@@ -197,6 +196,37 @@ fn unit(group: &str, system: &System) -> anyhow::Result<Vec<usize>> {
 }
 
 impl Assigned {
+    /// Notes on the validity of what is computed for the file.
+    pub(super) fn marks(&self) -> Vec<String> {
+        let mut marks = vec![format!("priorities and buckets are those of {}", self.file)];
+        if self.is_partial {
+            let tried = self.assignment.analyses;
+            marks.push(format!("PARTIAL: the search was interrupted after {tried} analyses"));
+        }
+        marks
+    }
+
+    /// Prints the result of the search alone, where a signal came before there were bounds.
+    pub(super) fn print(
+        &self,
+        json: bool,
+        names: &Names,
+        file: &str,
+        mut marks: Vec<String>,
+    ) -> anyhow::Result<()> {
+        marks.push(format!("PARTIAL: no bounds yet; keeptime analyze {} has them", self.file));
+        output::print(
+            json,
+            || {
+                let mut json = report::analysis::unbounded_json(file, &marks);
+                json["schedulable"] = self.assignment.schedulable.into();
+                json["assignment"] = self.json();
+                json
+            },
+            || report::analysis::unbounded(file, &marks, true) + "\n" + &self.changes(names),
+        )
+    }
+
     /// Returns the changes that the search made, for a terminal.
     pub(super) fn changes(&self, names: &Names) -> String {
         report::analysis::changes(&self.before, &self.assignment, names, true)
@@ -209,6 +239,8 @@ impl Assigned {
             "schedulable": self.assignment.schedulable,
             "method": report::analysis::method_name(self.assignment.method),
             "analyses": self.assignment.analyses,
+            "guaranteed": self.assignment.ok,
+            "of": self.assignment.of,
             "partial": self.is_partial,
         })
     }

@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 use analysis::Variant;
+use graph_bounds::bounds;
 use report::document::WIDTH;
 use report::graph::bounds::{document, json};
 use system::System;
+use terminal::signals;
 
-use super::Args;
-use graph_bounds::bounds;
+use super::{Args, is_wanted, no_result};
+use crate::progress::LateProgress;
 
 /// Bounds the graph of a file on the cores of the file.
 ///
@@ -29,8 +31,13 @@ pub(super) fn run(args: &Args, system: &System) -> anyhow::Result<ExitCode> {
     }
     let cores: Vec<u32> = system.executors.iter().map(|executor| executor.core).collect();
     let graph = args.margin.lengthen(system.require_graph()?);
-    let bounds = bounds(system, &graph, &cores)
-        .map_err(|reason| anyhow::anyhow!("{}: no bounds: {reason}", system.name))?;
+    signals::catch()?;
+    let watch = LateProgress::start("keeptime analyze").watch(is_wanted);
+    let bounds = bounds(system, &graph, &cores, &watch).map_err(|reason| {
+        let reason = || anyhow::anyhow!("{}: no bounds: {reason}", system.name);
+        signals::interrupted().map_or_else(reason, |signal| no_result(signal, system))
+    })?;
+    drop(watch);
     let words = || {
         let margin = args.margin.words().map_or(String::new(), |words| format!("{words}\n"));
         format!("{margin}{}", document(&system.name, &bounds).text(WIDTH, true))

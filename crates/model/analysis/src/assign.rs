@@ -14,7 +14,7 @@
 //! it is a heuristic; whatever is found is checked by the full analysis in the end.
 
 use crate::bound::{Analyzer, Status, Variant};
-use crate::{Error, System};
+use crate::{Error, Step, System, Watch};
 use fastrand::Rng;
 
 /// Options of a search: its analysis, its scope and its effort.
@@ -54,6 +54,10 @@ pub struct Assignment {
     pub method: Method,
     /// Number of systems that were analysed.
     pub analyses: u32,
+    /// Chains, best-effort ones left out, that are ok.
+    pub ok: usize,
+    /// Chains that are not best effort.
+    pub of: usize,
 }
 
 /// Method that found an order of priorities.
@@ -77,18 +81,19 @@ const HIGHEST_PROCESS_PRIORITY: u32 = 90;
 /// `units` are groups of accelerators (indices) that may do each other's work; segments are
 /// spread over a group, whichever of it they name. Best-effort chains come after all others. A
 /// deadline that cannot be met with any order is not proof that none exists: the search is not
-/// exhaustive. `watch` is told how many systems of at most how many were analysed; if it returns
-/// false, the best of these is the result.
+/// exhaustive. `watch` is told how many systems were analysed, and how far the analysis of the
+/// next one is; if it returns false, the best so far is the result.
 ///
 /// # Errors
 /// [`Error`] when the model contradicts itself other than in what is assigned here, and where
-/// more real-time executors share a core than there are process priorities.
+/// more real-time executors share a core than there are process priorities; [`Error::Stopped`]
+/// when `watch` ended the first analysis.
 pub fn assign(
     system: &System,
     units: &[Vec<usize>],
     held: &Held,
     options: &AssignOptions,
-    watch: &mut dyn FnMut(u64, u64) -> bool,
+    watch: &Watch,
 ) -> Result<Assignment, Error> {
     let mut placed = system.clone();
     worst_fit_decreasing(&mut placed, units);
@@ -99,24 +104,16 @@ pub fn assign(
         held: Held { chains: kept, executors: held.executors.clone() },
         options,
         watch,
-        analyzer: Analyzer::new(),
+        analyzer: Analyzer::watched(watch),
         analyses: 0,
         is_over: false,
         best: None,
     };
     search.run()?;
     let analyses = search.analyses;
-    // Something was tried.
-    let Some(Tried { candidate, method, ok, of }) = search.best.take() else {
-        return Ok(Assignment {
-            system: search.system,
-            schedulable: true,
-            method: Method::Given,
-            analyses,
-        });
-    };
+    let Tried { candidate, method, ok, of } = search.best.take().ok_or(Error::Stopped)?;
     let system = apply(&search.system, &search.held, &candidate)?;
-    Ok(Assignment { system, schedulable: ok == of, method, analyses })
+    Ok(Assignment { system, schedulable: ok == of, method, analyses, ok, of })
 }
 
 /// Places segments on interchangeable accelerators: the segment of the greatest utilisation first,
@@ -179,7 +176,7 @@ struct Search<'s> {
     /// Its chains with the highest priority first.
     held: Held,
     options: &'s AssignOptions,
-    watch: &'s mut dyn FnMut(u64, u64) -> bool,
+    watch: &'s Watch,
     analyzer: Analyzer,
     analyses: u32,
     /// True when the rest is not wanted.
@@ -262,7 +259,7 @@ impl Search<'_> {
         if self.is_over {
             return Ok(true);
         }
-        let statuses = self.analyse(&candidate)?;
+        let Some(statuses) = self.analyse(&candidate)? else { return Ok(true) };
         let counts = |chain: &usize| !self.system.chains[*chain].best_effort;
         let of = (0..self.system.chains.len()).filter(counts).count();
         let ok = |chain: &usize| statuses[*chain] == Status::Ok;
@@ -274,13 +271,19 @@ impl Search<'_> {
         Ok(ok == of)
     }
 
-    fn analyse(&mut self, candidate: &Candidate) -> Result<Vec<Status>, Error> {
+    /// Returns the statuses of the chains; none if the analysis is no longer wanted.
+    fn analyse(&mut self, candidate: &Candidate) -> Result<Option<Vec<Status>>, Error> {
         self.analyzer.load(&apply(&self.system, &self.held, candidate)?)?;
-        self.analyses += 1;
-        let most = self.most();
-        self.is_over |= !(self.watch)(self.analyses.into(), most);
         let verdict = self.analyzer.run(self.options.variant);
-        Ok(verdict.chains.iter().map(|&(status, _)| status).collect())
+        let statuses = verdict.chains.iter().map(|&(status, _)| status).collect();
+        if self.analyzer.ensure_complete().is_err() {
+            self.is_over = true;
+            return Ok(None);
+        }
+        self.analyses += 1;
+        let step = Step::Analyses { done: self.analyses.into(), most: self.most() };
+        self.is_over |= !self.watch.goes_on(step);
+        Ok(Some(statuses))
     }
 
     /// The largest number of analyses.
@@ -307,7 +310,8 @@ impl Search<'_> {
                 }
                 let chain = order.remove(from);
                 order.insert(level, chain);
-                let statuses = self.analyse(&self.alike(order.clone(), cut))?;
+                let candidate = self.alike(order.clone(), cut);
+                let Some(statuses) = self.analyse(&candidate)? else { return Ok(None) };
                 // The chains above have no place yet: a bound that depends on them counts, too.
                 if statuses[chain] != Status::Miss {
                     found = true;
@@ -356,7 +360,7 @@ impl Search<'_> {
                 let accelerator = rng.usize(..next.cuts.len());
                 next.cuts[accelerator] = cuts[rng.usize(..cuts.len())];
             }
-            let statuses = self.analyse(&next)?;
+            let Some(statuses) = self.analyse(&next)? else { break };
             let counts = |&(chain, status): &(usize, &Status)| {
                 *status == Status::Ok && !self.system.chains[chain].best_effort
             };

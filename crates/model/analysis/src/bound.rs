@@ -12,7 +12,7 @@ mod theorem;
 mod tight;
 mod view;
 
-use crate::{Error, System};
+use crate::{Error, System, Watch};
 use jobs::{Budget, NONE, some};
 use std::ops::Range;
 use theorem::Theorem;
@@ -193,6 +193,22 @@ pub fn analyze(system: &System, variant: Variant) -> Result<Analysis, Error> {
     Ok(analyzer.analyze(variant))
 }
 
+/// Bounds every chain of a system, as [`analyze`] does, as long as a watch lets it go on.
+///
+/// # Errors
+/// [`Error`] when the model contradicts itself; [`Error::Stopped`] when the watch ended it.
+pub fn analyze_watched(
+    system: &System,
+    variant: Variant,
+    watch: &Watch,
+) -> Result<Analysis, Error> {
+    let mut analyzer = Analyzer::watched(watch);
+    analyzer.load(system)?;
+    let analysis = analyzer.analyze(variant);
+    analyzer.ensure_complete()?;
+    Ok(analysis)
+}
+
 /// Bounds one system after the other in the same memory.
 #[derive(Debug, Default)]
 pub struct Analyzer {
@@ -219,6 +235,22 @@ impl Analyzer {
         Analyzer::default()
     }
 
+    /// An analyzer whose watch may end each analysis. Its answers count only if
+    /// [`Analyzer::ensure_complete`] says so.
+    pub fn watched(watch: &Watch) -> Analyzer {
+        let mut analyzer = Analyzer::default();
+        analyzer.view.budget = Budget::watched(watch.clone());
+        analyzer
+    }
+
+    /// Says that the last answer is that of a whole analysis.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the watch ended it.
+    pub fn ensure_complete(&self) -> Result<(), Error> {
+        if self.view.budget.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
     /// Takes a system.
     ///
     /// # Errors
@@ -226,7 +258,9 @@ impl Analyzer {
     pub fn load(&mut self, system: &System) -> Result<(), Error> {
         let loaded = self.view.load(system);
         if loaded.is_err() {
+            let budget = std::mem::take(&mut self.view.budget);
             self.view = View::default();
+            self.view.budget = budget;
         }
         loaded
     }
@@ -250,6 +284,7 @@ impl Analyzer {
 
     fn begin(&mut self, variant: Variant) {
         self.variant = variant;
+        self.view.budget.begin();
         self.relies.load(&self.view, variant != Variant::Published);
     }
 
@@ -261,7 +296,8 @@ impl Analyzer {
     }
 
     fn run_theorem(&mut self, sound: bool) {
-        self.view.budget = Budget::new(self.view.parts.len());
+        self.view.budget.fill(self.view.parts.len());
+        self.view.budget.begin_pass(self.view.chains.len());
         self.theorem.run(&self.view, sound);
         let (view, theorem) = (&self.view, &self.theorem);
         let response = |chain| status::chain_response(view, &theorem.response, chain);
@@ -269,7 +305,10 @@ impl Analyzer {
     }
 
     fn run_tight(&mut self, fine: bool) {
-        self.view.budget = Budget::new(self.view.parts.len());
+        if self.view.budget.is_stopped() {
+            return;
+        }
+        self.view.budget.fill(self.view.parts.len());
         self.tight.run(&self.view, fine);
         loop {
             let (view, tight) = (&self.view, &self.tight);
@@ -332,7 +371,25 @@ impl Analyzer {
     }
 
     fn theorem_chains(&mut self, variant: Variant) -> Vec<ChainBound> {
-        (0..self.view.chains.len()).map(|chain| self.theorem_chain(variant, chain)).collect()
+        self.bound_chains(|analyzer, chain| analyzer.theorem_chain(variant, chain))
+    }
+
+    /// Spells out the bound of one chain after the other; of some only where the watch ends it.
+    fn bound_chains(
+        &mut self,
+        bound: impl Fn(&mut Analyzer, usize) -> ChainBound,
+    ) -> Vec<ChainBound> {
+        let chains = self.view.chains.len();
+        self.view.budget.begin_pass(chains);
+        let mut bounds = Vec::with_capacity(chains);
+        for chain in 0..chains {
+            if self.view.budget.is_stopped() {
+                break;
+            }
+            bounds.push(bound(self, chain));
+            self.view.budget.end_chain();
+        }
+        bounds
     }
 
     fn theorem_chain(&mut self, variant: Variant, chain: usize) -> ChainBound {
@@ -365,7 +422,7 @@ impl Analyzer {
     }
 
     fn tight_chains(&mut self) -> Vec<ChainBound> {
-        (0..self.view.chains.len()).map(|chain| self.tight_chain(chain)).collect()
+        self.bound_chains(Analyzer::tight_chain)
     }
 
     fn tight_chain(&mut self, chain: usize) -> ChainBound {

@@ -1,4 +1,4 @@
-//! Faults of a model.
+//! Reasons for which there is no result, most of them faults of a model.
 
 use std::fmt::Display;
 
@@ -31,6 +31,9 @@ pub enum Error {
         /// The process priority.
         priority: u32,
     },
+    /// The [`Watch`](crate::Watch) ended the computation before it had a result.
+    #[error("ended before there was a result")]
+    Stopped,
 }
 
 impl Error {

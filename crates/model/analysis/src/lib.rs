@@ -8,6 +8,7 @@
 //! - [`Analyzer::decide`] is for admission: the cheapest analysis that accepts, or all reasons.
 //! - [`assign::assign`] searches priorities, buckets and devices; [`sensitivity::sensitivity`]
 //!   says how far times may grow.
+//! - A [`Watch`] ends an analysis or a search that is no longer wanted.
 //! - [`simulate`] runs one schedule event by event, and searches for bad ones.
 //! - [`generate`] draws random systems, for studies and for trying to prove the bounds wrong.
 //! - [`bandwidth_lock`] is the response-time equation of BWLOCK++.
@@ -47,13 +48,15 @@ pub mod generate;
 mod model;
 pub mod sensitivity;
 pub mod simulate;
+mod watch;
 
 pub use bandwidth_lock::{LockBound, bandwidth_lock};
 pub use bound::{
     Analysis, Analyzer, ChainBound, PartBound, Refusal, Status, Term, TermKind, Variant, Verdict,
-    analyze,
+    analyze, analyze_watched,
 };
 pub use error::Error;
 pub use model::{
     Accelerator, Callback, Chain, Executor, MAX_TIME_NS, MAX_WORK_NS, Segment, Span, System, Wait,
 };
+pub use watch::{Step, Watch};

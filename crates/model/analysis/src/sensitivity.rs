@@ -1,7 +1,7 @@
 //! Growth of execution times until a chain fails, and the chain that fails first.
 
 use crate::bound::{Analyzer, ChainBound, Status, Variant};
-use crate::{Error, System};
+use crate::{Error, System, Watch};
 
 /// The times that grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,29 +38,38 @@ pub const MAX_PERMILLE: u64 = 100_000;
 /// that the bisection finds the one factor where the verdict changes.
 ///
 /// # Errors
-/// [`Error`] when the model contradicts itself.
-pub fn sensitivity(system: &System, variant: Variant, scale: Scale) -> Result<Margin, Error> {
+/// [`Error`] when the model contradicts itself; [`Error::Stopped`] when `watch` ended it.
+pub fn sensitivity(
+    system: &System,
+    variant: Variant,
+    scale: Scale,
+    watch: &Watch,
+) -> Result<Margin, Error> {
     system.check()?;
-    let mut analyzer = Analyzer::new();
+    let mut analyzer = Analyzer::watched(watch);
     let mut schedulable = |permille: u64| {
         // A system whose times are too long to be summed is not schedulable.
-        let loaded = analyzer.load(&scaled(system, scale, permille));
-        loaded.is_ok() && analyzer.run(variant).schedulable
+        if analyzer.load(&scaled(system, scale, permille)).is_err() {
+            return Ok(false);
+        }
+        let verdict = analyzer.run(variant).schedulable;
+        analyzer.ensure_complete().map(|()| verdict)
     };
-    if !schedulable(0) {
-        let first = failing(&mut analyzer, &scaled(system, scale, 0), variant);
-        return Ok(Margin { scale, permille: None, first });
-    }
-    if schedulable(MAX_PERMILLE) {
+    let (permille, failed) = if !schedulable(0)? {
+        (None, 0)
+    } else if schedulable(MAX_PERMILLE)? {
         return Ok(Margin { scale, permille: Some(MAX_PERMILLE), first: None });
-    }
-    let (mut good, mut bad) = (0, MAX_PERMILLE);
-    while bad - good > 1 {
-        let middle = good + (bad - good) / 2;
-        if schedulable(middle) { good = middle } else { bad = middle }
-    }
-    let first = failing(&mut analyzer, &scaled(system, scale, bad), variant);
-    Ok(Margin { scale, permille: Some(good), first })
+    } else {
+        let (mut good, mut bad) = (0, MAX_PERMILLE);
+        while bad - good > 1 {
+            let middle = good + (bad - good) / 2;
+            if schedulable(middle)? { good = middle } else { bad = middle }
+        }
+        (Some(good), bad)
+    };
+    let first = failing(&mut analyzer, &scaled(system, scale, failed), variant);
+    analyzer.ensure_complete()?;
+    Ok(Margin { scale, permille, first })
 }
 
 /// The chain that fails by itself first in the order of priority.
@@ -71,6 +80,7 @@ fn failing(
 ) -> Option<(usize, ChainBound)> {
     analyzer.load(system).ok()?;
     let analysis = analyzer.analyze(variant);
+    analyzer.ensure_complete().ok()?;
     let first_with_status = |wanted: Status| {
         let lost = |&chain: &usize| {
             !system.chains[chain].best_effort && analysis.chains[chain].status == wanted

@@ -2,10 +2,15 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
 use analysis::assign::{AssignOptions, Assignment, Held, Method, worst_fit_decreasing};
 use analysis::generate::{Fig14, stream};
 use analysis::sensitivity::{Scale, scaled, sensitivity};
-use analysis::{Accelerator, Executor, System, Variant, analyze};
+use analysis::{
+    Accelerator, Error, Executor, Step, System, Variant, Watch, analyze, analyze_watched,
+};
 use support::{MS, US, callback, case_study_1, chain};
 
 /// A search in which every chain may move.
@@ -14,7 +19,7 @@ fn assign(system: &System, options: &AssignOptions) -> Assignment {
 }
 
 fn assign_held(system: &System, held: &Held, options: &AssignOptions) -> Assignment {
-    analysis::assign::assign(system, &[], held, options, &mut |_, _| true).unwrap()
+    analysis::assign::assign(system, &[], held, options, &Watch::default()).unwrap()
 }
 
 #[test]
@@ -136,7 +141,7 @@ fn margin_is_the_last_factor_that_is_schedulable() {
         chain.best_effort = true;
     }
     for scale in [Scale::Execution, Scale::Cpu, Scale::Accelerator, Scale::Chain(1)] {
-        let margin = sensitivity(&system, Variant::Tight, scale).unwrap();
+        let margin = sensitivity(&system, Variant::Tight, scale, &Watch::default()).unwrap();
         let permille = margin.permille.unwrap();
         let at = |permille| {
             analyze(&scaled(&system, scale, permille), Variant::Tight).unwrap().schedulable
@@ -151,7 +156,7 @@ fn margin_is_the_last_factor_that_is_schedulable() {
 fn system_that_is_late_without_any_work_has_no_margin() {
     let mut system = case_study_1(0, 200 * MS);
     system.chains.truncate(1);
-    let margin = sensitivity(&system, Variant::Sound, Scale::Execution).unwrap();
+    let margin = sensitivity(&system, Variant::Sound, Scale::Execution, &Watch::default()).unwrap();
     assert_eq!(margin.permille, None);
     assert!(margin.first.is_some());
 }
@@ -192,17 +197,105 @@ fn free_chain_finds_its_place_among_held_ones() {
     }
 }
 
+/// A watch that ends the computation at the first step that `ends` accepts, and the number of steps
+/// that it was told of after that one.
+fn ending(ends: impl Fn(Step) -> bool + Send + Sync + 'static) -> (Watch, Arc<AtomicU32>) {
+    let later = Arc::new(AtomicU32::new(0));
+    let (counted, over) = (later.clone(), AtomicBool::new(false));
+    let watch = Watch::new(move |step| {
+        if over.load(Ordering::Relaxed) {
+            counted.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        over.store(ends(step), Ordering::Relaxed);
+        !ends(step)
+    });
+    (watch, later)
+}
+
+fn is_chain_of(pass: u32, wanted: usize) -> impl Fn(Step) -> bool {
+    move |step| matches!(step, Step::Pass { number, chains, .. } if number == pass && chains == wanted)
+}
+
 #[test]
 fn search_that_is_stopped_gives_the_best_so_far() {
     let system = case_study_1(0, 0);
-    let mut told = 0;
-    let mut watch = |done, most| {
+    let (watch, later) = ending(|step| {
+        let Step::Analyses { done, most } = step else { return false };
         assert!(done <= most);
-        told = done;
-        done < 7
-    };
+        done == 7
+    });
     let options = AssignOptions::default();
-    let found =
-        analysis::assign::assign(&system, &[], &Held::default(), &options, &mut watch).unwrap();
-    assert_eq!((found.analyses, told, found.schedulable), (7, 7, false));
+    let found = analysis::assign::assign(&system, &[], &Held::default(), &options, &watch).unwrap();
+    assert_eq!((found.analyses, found.schedulable), (7, false));
+    assert!((1..found.of).contains(&found.ok), "{} of {}", found.ok, found.of);
+    assert_eq!(later.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn search_ends_in_the_middle_of_an_analysis() {
+    let system = case_study_1(0, 0);
+    let search = |watch: &Watch| {
+        let options = AssignOptions::default();
+        analysis::assign::assign(&system, &[], &Held::default(), &options, watch)
+    };
+    let (watch, later) = ending(is_chain_of(1, 2));
+    assert!(search(&watch) == Err(Error::Stopped), "nothing was analysed to its end");
+    assert_eq!(later.load(Ordering::Relaxed), 0, "nothing goes on");
+    // The second analysis.
+    let (analyses, begun) = (AtomicU32::new(0), is_chain_of(1, 2));
+    let (watch, later) = ending(move |step| {
+        analyses.fetch_add(u32::from(begun(step)), Ordering::Relaxed);
+        analyses.load(Ordering::Relaxed) > 2
+    });
+    assert_eq!(search(&watch).unwrap().analyses, 1);
+    assert_eq!(later.load(Ordering::Relaxed), 0, "nothing goes on");
+}
+
+#[test]
+fn analysis_ends_at_every_step() {
+    let system = case_study_1(129 * US, 391 * US);
+    for variant in [Variant::Sound, Variant::Tight] {
+        let steps = Arc::new(Mutex::new(Vec::new()));
+        let seen = steps.clone();
+        let watch = Watch::new(move |step| {
+            seen.lock().unwrap().push(step);
+            true
+        });
+        let whole = analyze(&system, variant);
+        assert!(analyze_watched(&system, variant, &watch) == whole, "{variant:?}");
+        let mut steps = steps.lock().unwrap().clone();
+        steps.dedup();
+        let passes = if variant == Variant::Sound { 2 } else { 5 };
+        assert!(steps.len() >= passes * system.chains.len() / 2, "{steps:?}");
+        for step in steps {
+            let (watch, later) = ending(move |now| now == step);
+            let stopped = analyze_watched(&system, variant, &watch);
+            assert!(stopped == Err(Error::Stopped), "{variant:?}, {step:?}");
+            assert_eq!(later.load(Ordering::Relaxed), 0, "{variant:?}, {step:?}: goes on");
+        }
+    }
+}
+
+/// A single fixed point that takes millions of steps: no chain is done before its end.
+#[test]
+fn analysis_ends_in_the_middle_of_a_fixed_point() {
+    let busy = vec![
+        chain(2, 1 << 20, 0, vec![callback(0, (1 << 20) - 1, 0)]),
+        chain(1, 1 << 52, 0, vec![callback(0, 1 << 30, 0)]),
+    ];
+    let executors = vec![Executor { core: 0, priority: 1 }];
+    let system = System { executors, chains: busy, ..case_study_1(0, 0) };
+    let (watch, later) = ending(is_chain_of(1, 0));
+    let stopped = analyze_watched(&system, Variant::Sound, &watch);
+    assert!(stopped == Err(Error::Stopped), "no chain was done");
+    assert_eq!(later.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn margin_ends_in_the_middle_of_an_analysis() {
+    let (watch, later) = ending(is_chain_of(1, 2));
+    let margin = sensitivity(&case_study_1(0, 0), Variant::Tight, Scale::Cpu, &watch);
+    assert!(margin == Err(Error::Stopped));
+    assert_eq!(later.load(Ordering::Relaxed), 0, "nothing goes on");
 }

@@ -106,8 +106,9 @@ fn worst_seen(system: &System, kind: usize, index: u64, tally: &Tally) -> Vec<(u
         for (chain, found) in
             search(system, &options, &mut |_, _| true).unwrap().into_iter().enumerate()
         {
-            if found.response_ns > Some(worst[chain].0) {
-                worst[chain] = (found.response_ns.unwrap(), format!("{:?}", found.scenario));
+            let found_ns = found.outcome.worst_ns;
+            if found_ns > Some(worst[chain].0) {
+                worst[chain] = (found_ns.unwrap(), format!("{:?}", found.scenario));
             }
         }
     }

@@ -5,7 +5,8 @@ use analysis::simulate::{
     Simulator, Split, Tie, Trace, hyperperiod_ns, search,
 };
 use analysis::{
-    Accelerator, Callback, Chain, Executor, Segment, Span, Status, System, Variant, Wait, analyze,
+    Accelerator, Callback, Chain, Error, Executor, Segment, Span, Status, System, Variant, Wait,
+    analyze,
 };
 use fastrand::Rng;
 
@@ -59,7 +60,7 @@ fn released(system: &System, offsets_ns: &[u64], horizon_ns: u64) -> Scenario {
 
 /// Simulates, and insists on the rules of the model.
 fn trace(system: &System, scenario: &Scenario) -> Trace {
-    let trace = Simulator::new(system).unwrap().trace(scenario);
+    let trace = Simulator::new(system).unwrap().trace(scenario, &mut |_| true);
     if let Err(violation) = trace.check(system) {
         panic!("{violation}\n{system:#?}\n{scenario:#?}");
     }
@@ -368,7 +369,7 @@ fn waiting_callback_blocks_its_executor_for_longer_than_the_printed_theorem_says
     let options = SearchOptions { starts: 20, steps: 200, ..SearchOptions::default() };
     let found = &search(&system, &options, &mut |_, _| true).unwrap()[0];
     // The request may also begin at the same instant, and `lo` may be chosen just before.
-    assert_eq!(found.response_ns, Some(62 * MS));
+    assert_eq!(found.outcome.worst_ns, Some(62 * MS));
 }
 
 /// Case study 1 of PAAM: six chains with an executor and a core each, one accelerator, and copies
@@ -415,7 +416,7 @@ fn search_finds_the_responses_of_case_study_1() {
     let bounds = analyze(&system, Variant::Tight).unwrap();
     let known_us = [48_900, 69_800, 119_400, 187_800, 215_600, 361_600];
     for (chain, known_us) in known_us.into_iter().enumerate() {
-        let response_ns = found[chain].response_ns.unwrap();
+        let response_ns = found[chain].outcome.worst_ns.unwrap();
         assert!(response_ns >= known_us * US / 100 * 95, "chain {chain}: {response_ns}");
         let bound = &bounds.chains[chain];
         assert_eq!(bound.status == Status::Ok, chain < 3, "chain {chain}");
@@ -520,9 +521,9 @@ fn same_scenario_gives_the_same_schedule() {
         let system = random_system(&mut rng);
         let scenarios = [rng.u64(..), rng.u64(..)].map(|seed| Scenario::random(&system, seed));
         let mut simulator = Simulator::new(&system).unwrap();
-        let first = simulator.trace(&scenarios[0]);
+        let first = simulator.trace(&scenarios[0], &mut |_| true);
         simulator.run(&scenarios[1]);
-        assert_eq!(simulator.trace(&scenarios[0]), first);
+        assert_eq!(simulator.trace(&scenarios[0], &mut |_| true), first);
     }
 }
 
@@ -534,12 +535,52 @@ fn found_scenario_has_the_response_that_was_found() {
         let system = random_system(&mut rng);
         let found = search(&system, &options, &mut |_, _| true).unwrap();
         for (chain, worst) in found.iter().enumerate() {
-            let outcome = trace(&system, &worst.scenario).outcome.chains[chain];
-            assert_eq!(outcome.worst_ns, worst.response_ns);
-            assert_eq!(outcome.worst_job, worst.job);
+            let again = trace(&system, &worst.scenario);
+            assert_eq!(again.outcome.chains[chain], worst.outcome);
+            let jobs = again.jobs.iter().filter(|job| job.chain == chain);
+            let ended = jobs.filter(|job| job.end_ns != u64::MAX);
+            let responses: Vec<u64> = ended.map(|job| job.end_ns - job.nominal_ns).collect();
+            assert_eq!(responses, worst.responses_ns);
         }
         assert_eq!(search(&system, &options, &mut |_, _| true).unwrap(), found);
     }
+}
+
+/// A schedule of a million years ends when it is told to, in the middle.
+#[test]
+fn schedule_that_is_stopped_has_what_happened_until_then() {
+    let system = system(&[(0, 1)], vec![chain(1, 10, vec![callback(0, 3, &[])])]);
+    let scenario = released(&system, &[0], u64::MAX / 2);
+    let mut until_ns = 0;
+    let mut watch = |now_ns| {
+        until_ns = now_ns;
+        now_ns < 100_000
+    };
+    let trace = Simulator::new(&system).unwrap().trace(&scenario, &mut watch);
+    assert!(until_ns >= 100_000);
+    let outcome = trace.outcome.chains[0];
+    assert_eq!((outcome.worst_ns, outcome.unfinished), (Some(3), 0));
+    assert!(outcome.jobs >= 10_000 && trace.jobs.iter().all(|job| job.nominal_ns <= until_ns));
+}
+
+#[test]
+fn search_ends_in_the_middle_of_a_schedule() {
+    let system = system(
+        &[(0, 1)],
+        vec![
+            chain(2, 10, vec![callback(0, 3, &[])]),
+            // So long that no schedule of it ends.
+            chain(1, 1 << 50, vec![callback(0, 3, &[])]),
+        ],
+    );
+    let mut looks = 0;
+    let mut watch = |done, _| {
+        assert_eq!(done, 0);
+        looks += 1;
+        looks < 5
+    };
+    let found = search(&system, &SearchOptions::default(), &mut watch);
+    assert_eq!((found, looks), (Err(Error::Stopped), 5));
 }
 
 /// A schedule in which something is wrong does not pass for a good one.

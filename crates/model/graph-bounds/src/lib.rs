@@ -31,7 +31,7 @@ pub use unit::callback_name;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Analysis, Analyzer, Refusal, Span, Status};
+use analysis::{Analysis, Analyzer, Refusal, Span, Status, Watch};
 use system::{Graph, KeyPath, NodeKind, System};
 
 use line::{Line, lines};
@@ -40,15 +40,21 @@ use unit::{Pace, Unit, buckets, units};
 /// Analyses after which jitters that still grow are given up.
 const MAX_ROUNDS: usize = 1_000;
 
-/// Bounds a graph whose executors have one thread each and are on these cores.
+/// Bounds a graph whose executors have one thread each and are on these cores, as long as `watch`
+/// lets it go on.
 ///
 /// # Errors
 /// Says why nothing can be bounded.
-pub fn bounds(system: &System, graph: &Graph, cores: &[u32]) -> Result<GraphBounds, String> {
+pub fn bounds(
+    system: &System,
+    graph: &Graph,
+    cores: &[u32],
+    watch: &Watch,
+) -> Result<GraphBounds, String> {
     let units = units(system, graph)?;
     let lines = lines(&units);
     let mut search = Search::new(system, graph, cores, &units, &lines);
-    let analysis = search.settle()?;
+    let analysis = search.settle(watch)?;
     let found = Found { system, graph, search: &search, analysis: &analysis };
     Ok(GraphBounds {
         callbacks: (0..units.len()).map(|unit| found.callback(unit)).collect(),
@@ -138,12 +144,13 @@ impl<'a> Search<'a> {
     }
 
     /// Asks until the jitters stay.
-    fn settle(&mut self) -> Result<Analysis, String> {
-        let mut analyzer = Analyzer::new();
+    fn settle(&mut self, watch: &Watch) -> Result<Analysis, String> {
+        let mut analyzer = Analyzer::watched(watch);
         for _ in 0..MAX_ROUNDS {
             let model = self.model();
             analyzer.load(&model).map_err(|error| self.named(error))?;
             let analysis = analyzer.analyze_unordered();
+            analyzer.ensure_complete().map_err(|error| self.named(error))?;
             if !self.grow(&analysis) {
                 return Ok(analysis);
             }

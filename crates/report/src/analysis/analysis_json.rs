@@ -24,6 +24,17 @@ pub fn json(bounds: &Bounds) -> Value {
     })
 }
 
+/// The same of a result without bounds: its `partial`, its `file` and its `marks`.
+pub fn unbounded_json(file: &str, marks: &[String]) -> Value {
+    json!({
+        "schema": "keeptime.analysis",
+        "version": 1,
+        "partial": crate::number::partial(marks),
+        "file": file,
+        "marks": marks,
+    })
+}
+
 fn of_chain(bounds: &Bounds, chain: usize) -> Value {
     let (model, bound, _) = bounds.chain(chain);
     let parts: Vec<Value> = bound.parts.iter().map(|part| of_part(bounds, part)).collect();

@@ -47,13 +47,12 @@ pub fn changes(before: &System, assignment: &Assignment, names: &Names, color: b
     }
     page.table(&[true, true, false, true, true].map(|left| ("", left)), &rows);
     if !assignment.schedulable {
-        page.paragraph(
-            WARN,
-            "! not every chain is guaranteed: this is the best that was found, and no proof that \
-             there is nothing better",
-            0,
-            2,
+        let Assignment { ok, of, .. } = assignment;
+        let words = format!(
+            "! {ok} of {of} chains are guaranteed: this is the best that was found, and no proof that \
+             there is nothing better"
         );
+        page.paragraph(WARN, &words, 0, 2);
     }
     page.finish()
 }

@@ -64,9 +64,21 @@ fn head(page: &mut Page, bounds: &Bounds) {
     if let Some(warning) = bounds.warning() {
         page.paragraph(BAD, &format!("! {warning}"), 0, 2);
     }
-    for mark in &bounds.marks {
+    notes(page, &bounds.marks);
+}
+
+fn notes(page: &mut Page, marks: &[String]) {
+    for mark in marks {
         page.paragraph(WARN, &format!("! {}", clean(mark)), 0, 2);
     }
+}
+
+/// Marks of a result without bounds.
+pub fn unbounded(file: &str, marks: &[String], color: bool) -> String {
+    let mut page = Page::new(WIDTH, color);
+    page.line(HEAD, &clean(file));
+    notes(&mut page, marks);
+    page.finish()
 }
 
 fn row(bounds: &Bounds, index: usize) -> Vec<Cell> {

@@ -4,8 +4,9 @@ use analysis::assign::{AssignOptions, Held, assign};
 use analysis::generate::{deadline_monotonic, stream};
 use analysis::sensitivity::sensitivity;
 use analysis::simulate::{ChainOutcome, Scenario, Simulator};
-use analysis::{Analyzer, Error, Status, System, Variant};
+use analysis::{Analyzer, Error, Status, System, Variant, Watch};
 use anyhow::Context;
+use trial::signals;
 
 use super::Plan;
 use super::method::{Assignment, Method, Test};
@@ -14,9 +15,11 @@ use super::row::Row;
 /// Keeps the random numbers of schedules apart from those of sets.
 const SCHEDULES: u64 = 0x5c4e_d01e;
 
-/// Judges set after set; every thread has one.
+/// Judges set after set; every thread has one. What it says of a set counts only if no signal has
+/// come until then.
 pub(super) struct Judge<'p> {
     plan: &'p Plan,
+    watch: Watch,
     analyzer: Analyzer,
 }
 
@@ -38,7 +41,8 @@ struct Slack {
 impl<'p> Judge<'p> {
     /// A judge who has seen nothing.
     pub(super) fn new(plan: &'p Plan) -> Judge<'p> {
-        Judge { plan, analyzer: Analyzer::new() }
+        let watch = Watch::new(|_| is_wanted());
+        Judge { plan, analyzer: Analyzer::watched(&watch), watch }
     }
 
     /// Rows of a set, one for each method.
@@ -80,7 +84,7 @@ impl<'p> Judge<'p> {
         method: Method,
         schedules: u64,
     ) -> Result<Verdict, Error> {
-        let assigned = assigned(given, method)?;
+        let assigned = assigned(given, method, &self.watch)?;
         let system = assigned.as_ref().unwrap_or(given);
         match method.test {
             Test::Bound(variant) => self.bound(system, variant),
@@ -93,7 +97,7 @@ impl<'p> Judge<'p> {
         let verdict = self.analyzer.run(variant);
         let ok = |chain: &&(Status, Option<u64>)| chain.0 == Status::Ok;
         let scale = match self.plan.scale {
-            Some(scale) => sensitivity(system, variant, scale)?.permille,
+            Some(scale) => sensitivity(system, variant, scale, &self.watch)?.permille,
             None => None,
         };
         Ok(Verdict {
@@ -105,13 +109,18 @@ impl<'p> Judge<'p> {
     }
 }
 
+/// Returns true until a signal comes.
+pub(super) fn is_wanted() -> bool {
+    signals::interrupted().is_none()
+}
+
 /// The system with other priorities; none where it keeps its own.
-fn assigned(given: &System, method: Method) -> Result<Option<System>, Error> {
+fn assigned(given: &System, method: Method, watch: &Watch) -> Result<Option<System>, Error> {
     match (method.assignment, method.test) {
         (Assignment::DeadlineMonotonic, _) => Ok(Some(deadline_monotonic(given))),
         (Assignment::Search, Test::Bound(variant)) => {
             let options = AssignOptions { variant, effort: 0, ..AssignOptions::default() };
-            let found = assign(given, &[], &Held::default(), &options, &mut |_, _| true)?;
+            let found = assign(given, &[], &Held::default(), &options, watch)?;
             Ok(Some(found.system))
         }
         (Assignment::Given | Assignment::Search, _) => Ok(None),
@@ -129,8 +138,10 @@ fn simulated(system: &System, schedules: u32, seed: u64) -> Result<Verdict, Erro
             0 => Scenario::synchronous(system),
             _ => Scenario::random(system, rng.u64(..)),
         };
-        let outcome = simulator.run(&scenario);
-        for (index, chain) in outcome.chains.iter().enumerate() {
+        if !simulator.run_watched(&scenario, &mut |_| is_wanted()) {
+            return Err(Error::Stopped);
+        }
+        for (index, chain) in simulator.outcome().chains.iter().enumerate() {
             late[index] |= is_late(chain);
             worst_ns[index] = worst_ns[index].max(chain.worst_ns);
         }

@@ -10,7 +10,7 @@ use terminal::progress::Progress;
 use trial::signals;
 
 use super::Plan;
-use super::judge::Judge;
+use super::judge::{Judge, is_wanted};
 use super::row::Row;
 use crate::shown::End;
 
@@ -97,10 +97,13 @@ impl Work<'_> {
         // The counter only has to give each block once; results are handed over by the join.
         while let Some((point, sets)) = self.block(self.next.fetch_add(1, Ordering::Relaxed)) {
             for set in sets {
-                if signals::interrupted().is_some() {
+                let before = rows.len();
+                let judged = judge.judge(point, set, &mut rows);
+                if !is_wanted() {
+                    rows.truncate(before);
                     return rows;
                 }
-                if let Err(error) = judge.judge(point, set, &mut rows) {
+                if let Err(error) = judged {
                     self.fail(error);
                     return rows;
                 }

@@ -3,6 +3,7 @@
 //! [`NONE`] stands for a value that does not exist. Sums saturate, so that whatever contains it
 //! does not exist either, and no overflow can turn a large bound into a small one.
 
+use crate::{Step, Watch};
 use std::cell::Cell;
 
 /// Mark of a value that does not exist.
@@ -56,19 +57,78 @@ pub(crate) fn times(jobs: u64, demand: u64) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     left: Cell<u64>,
+    watch: Watch,
+    pass: Cell<u32>,
+    chains: Cell<(usize, usize)>,
+    is_stopped: Cell<bool>,
 }
+
+/// Number of steps between two calls of the watch: a step of a large system takes microseconds.
+const LOOK: u64 = 1 << 8;
 
 impl Budget {
     /// Budget for a system of this number of parts.
     pub(crate) fn new(parts: usize) -> Budget {
-        Budget { left: Cell::new((1 << 18) + (parts as u64).saturating_mul(1 << 13)) }
+        let mut budget = Budget::default();
+        budget.fill(parts);
+        budget
+    }
+
+    /// Budget without steps, whose analysis is watched.
+    pub(crate) fn watched(watch: Watch) -> Budget {
+        Budget { watch, ..Budget::default() }
+    }
+
+    /// Begins an analysis.
+    pub(crate) fn begin(&mut self) {
+        self.pass.set(0);
+        self.is_stopped.set(false);
+    }
+
+    /// Gives steps for a system of this number of parts.
+    pub(crate) fn fill(&mut self, parts: usize) {
+        self.left.set((1 << 18) + (parts as u64).saturating_mul(1 << 13));
+    }
+
+    /// Begins a pass over this number of chains.
+    pub(crate) fn begin_pass(&self, chains: usize) {
+        self.pass.set(self.pass.get() + 1);
+        self.chains.set((0, chains));
+    }
+
+    /// Counts a chain of the pass as done; false if the rest is not wanted.
+    pub(crate) fn end_chain(&self) -> bool {
+        let (chains, of) = self.chains.get();
+        self.chains.set(((chains + 1).min(of), of));
+        self.look();
+        !self.is_stopped()
+    }
+
+    /// Returns true if the watch has ended the analysis: its results are not complete.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.get()
+    }
+
+    fn look(&self) {
+        let (chains, of) = self.chains.get();
+        let step = Step::Pass { number: self.pass.get(), chains, of };
+        if !self.is_stopped() && !self.watch.goes_on(step) {
+            self.is_stopped.set(true);
+            self.left.set(0);
+        }
     }
 
     /// Takes one step; whether there was one.
     fn take(&self) -> bool {
         let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
+        if left == 0 {
+            return false;
+        }
+        self.left.set(left - 1);
+        if left % LOOK == 0 {
+            self.look();
+        }
+        !self.is_stopped()
     }
 }
 

@@ -107,6 +107,9 @@ impl Theorem {
         self.response.clear();
         self.response.resize(view.parts.len(), NONE);
         for &part in &view.order {
+            if view.budget.is_stopped() {
+                return;
+            }
             self.respond(view, part);
         }
     }

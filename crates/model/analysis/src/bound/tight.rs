@@ -186,26 +186,34 @@ impl Tight {
 
     /// Bounds chains, the highest priority first, until none has changed that another relies on.
     fn iterate(&mut self, view: &View) {
-        let words = self.dirty.len();
         for chain in 0..view.chains.len() {
             self.dirty[chain / 64] |= 1 << (chain % 64);
         }
         while self.dirty.iter().any(|&word| word != 0) {
+            view.budget.begin_pass(view.chains.len());
             for &chain in &view.by_priority {
-                if self.dirty[chain / 64] >> (chain % 64) & 1 == 0 {
-                    continue;
+                if self.dirty[chain / 64] >> (chain % 64) & 1 == 1 {
+                    self.bound_chain(view, chain);
                 }
-                self.dirty[chain / 64] &= !(1 << (chain % 64));
-                self.changed = false;
-                for part in view.chains[chain].parts.clone() {
-                    self.bound_part(view, part);
-                }
-                if self.changed {
-                    self.finish_chain(view, chain);
-                    let dependents = &self.dependents[chain * words..][..words];
-                    self.dirty.iter_mut().zip(dependents).for_each(|(dirty, more)| *dirty |= more);
+                if !view.budget.end_chain() {
+                    return;
                 }
             }
+        }
+    }
+
+    /// Bounds one chain, and marks those that must be bounded again if that has changed it.
+    fn bound_chain(&mut self, view: &View, chain: usize) {
+        let words = self.dirty.len();
+        self.dirty[chain / 64] &= !(1 << (chain % 64));
+        self.changed = false;
+        for part in view.chains[chain].parts.clone() {
+            self.bound_part(view, part);
+        }
+        if self.changed {
+            self.finish_chain(view, chain);
+            let dependents = &self.dependents[chain * words..][..words];
+            self.dirty.iter_mut().zip(dependents).for_each(|(dirty, more)| *dirty |= more);
         }
     }
 

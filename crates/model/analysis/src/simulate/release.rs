@@ -31,6 +31,7 @@ impl Simulator {
     pub(super) fn begin_chains(&mut self) {
         self.outcome.chains.clear();
         self.outcome.chains.resize(self.chains.len(), ChainOutcome::default());
+        self.responses_ns.iter_mut().for_each(Vec::clear);
         for chain in 0..self.chains.len() {
             let offset_ns = self.scenario.chains[chain].offset_ns;
             self.chains[chain] = Progress { next_ns: offset_ns, ..Progress::default() };
@@ -156,6 +157,7 @@ impl Simulator {
         let response_ns = self.now_ns - release_ns;
         let deadline_ns = self.plan.chains[chain].deadline_ns;
         self.outcome.chains[chain].ended(release_ns, response_ns, deadline_ns);
+        self.responses_ns[chain].push(response_ns);
         if let Some(recorder) = &mut self.recorder {
             recorder.job_ended(chain, self.now_ns);
         }

@@ -48,22 +48,23 @@ impl Default for SearchOptions {
 /// The worst that a search found for one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worst {
-    /// The longest response; none where no job ended.
-    pub response_ns: Option<u64>,
-    /// The number of the job that had it.
-    pub job: u64,
-    /// The scenario that has it; simulating it again gives the same response.
+    /// The responses of the chain in the schedule that has the longest one.
+    pub outcome: ChainOutcome,
+    /// All of them, in the order of the jobs.
+    pub responses_ns: Vec<u64>,
+    /// The scenario of that schedule; simulating it again gives the same responses.
     pub scenario: Scenario,
 }
 
 /// Searches for the longest response of each chain, in the order of the system. The same options
 /// find the same.
 ///
-/// `watch` is told how many schedules of how many were simulated; if it returns false, the worst ones
-/// are those of the schedules so far.
+/// `watch` is told how many schedules of how many were simulated, many times a second; if it returns
+/// false, the worst ones are those of the schedules so far.
 ///
 /// # Errors
-/// [`Error`] when the system contradicts itself.
+/// [`Error`] when the system contradicts itself; [`Error::Stopped`] when `watch` ended the first
+/// schedule.
 pub fn search(
     system: &System,
     options: &SearchOptions,
@@ -74,7 +75,11 @@ pub fn search(
     scenario.horizon_ns = horizon_ns(system, options.periods.into());
     scenario.kappa = options.kappa.unwrap_or_default();
     scenario.tie = options.tie.unwrap_or_default();
-    let nothing = Worst { response_ns: None, job: 0, scenario: scenario.clone() };
+    let nothing = Worst {
+        outcome: ChainOutcome::default(),
+        responses_ns: Vec::new(),
+        scenario: scenario.clone(),
+    };
     let climbs = options.climbs.max(1);
     let each = u64::from(climbs) * (1 + u64::from(options.steps / climbs));
     let all = 1 + u64::from(options.starts) + system.chains.len() as u64 * each;
@@ -101,7 +106,7 @@ pub fn search(
     for chain in 0..system.chains.len() {
         search.climb(chain);
     }
-    Ok(search.worst)
+    if search.done == 0 { Err(Error::Stopped) } else { Ok(search.worst) }
 }
 
 struct Search<'s> {
@@ -148,13 +153,18 @@ impl Search<'_> {
 
     /// Simulates a scenario and remembers it for every chain for which it is the worst so far.
     fn attempt(&mut self, scenario: &Scenario) {
+        let mut watch = |_| (self.watch)(self.done, self.all);
+        if !self.simulator.run_watched(scenario, &mut watch) {
+            self.is_over = true;
+            return;
+        }
         self.done += 1;
         self.is_over |= !(self.watch)(self.done, self.all);
-        let outcome = self.simulator.run(scenario);
-        for (chain, worst) in outcome.chains.iter().zip(&mut self.worst) {
-            if chain.worst_ns > worst.response_ns {
-                worst.response_ns = chain.worst_ns;
-                worst.job = chain.worst_job;
+        let outcomes = self.simulator.outcome.chains.iter().zip(&self.simulator.responses_ns);
+        for ((outcome, responses_ns), worst) in outcomes.zip(&mut self.worst) {
+            if self.done == 1 || outcome.worst_ns > worst.outcome.worst_ns {
+                worst.outcome = *outcome;
+                worst.responses_ns.clone_from(responses_ns);
                 worst.scenario.clone_from(scenario);
             }
         }

@@ -13,6 +13,8 @@ use crate::{Error, System};
 use fastrand::Rng;
 use std::ops::Range;
 
+/// Number of events between two calls of a watch: an event of a large system takes microseconds.
+const LOOK: u32 = 1 << 10;
 /// Time of no alarm.
 pub(super) const NEVER: u64 = u64::MAX;
 
@@ -32,6 +34,7 @@ pub struct Simulator {
     pub(super) processes: Vec<Process>,
     pub(super) chains: Vec<Progress>,
     pub(super) outcome: ScheduleOutcome,
+    pub(super) responses_ns: Vec<Vec<u64>>,
     pub(super) recorder: Option<Box<Recorder>>,
 }
 
@@ -106,6 +109,7 @@ impl Simulator {
             processes: vec![Process::default(); plan.executors.len()],
             chains: vec![Progress::default(); chains],
             outcome: ScheduleOutcome::default(),
+            responses_ns: vec![Vec::new(); chains],
             recorder: None,
             plan,
         })
@@ -117,27 +121,60 @@ impl Simulator {
     /// If the scenario was made for another number of chains.
     pub fn run(&mut self, scenario: &Scenario) -> &ScheduleOutcome {
         self.recorder = None;
-        self.simulate(scenario);
+        self.simulate(scenario, &mut |_| true);
         &self.outcome
     }
 
-    /// Simulates one scenario and writes down all that happened.
+    /// Simulates one scenario; whether to its end. `watch` is told the present instant many times a
+    /// second, and ends the simulation by returning false.
     ///
     /// # Panics
     /// If the scenario was made for another number of chains.
-    pub fn trace(&mut self, scenario: &Scenario) -> Trace {
+    pub fn run_watched(&mut self, scenario: &Scenario, watch: &mut dyn FnMut(u64) -> bool) -> bool {
+        self.recorder = None;
+        self.simulate(scenario, watch)
+    }
+
+    /// The responses of the last scenario, as far as it was simulated.
+    pub fn outcome(&self) -> &ScheduleOutcome {
+        &self.outcome
+    }
+
+    /// Response times of each chain in the last scenario, in the order of its jobs.
+    pub fn responses_ns(&self) -> &[Vec<u64>] {
+        &self.responses_ns
+    }
+
+    /// Simulates one scenario and writes down all that happened, until `watch` ends it as in
+    /// [`Simulator::run_watched`].
+    ///
+    /// # Panics
+    /// If the scenario was made for another number of chains.
+    pub fn trace(&mut self, scenario: &Scenario, watch: &mut dyn FnMut(u64) -> bool) -> Trace {
         self.recorder = Some(Box::new(Recorder::new(scenario)));
-        self.simulate(scenario);
+        self.simulate(scenario, watch);
         let recorder = self.recorder.take().expect("set above");
         recorder.finish(&self.outcome)
     }
 
-    fn simulate(&mut self, scenario: &Scenario) {
+    /// Simulates until the end, or until `watch` returns false; whether until the end.
+    fn simulate(&mut self, scenario: &Scenario, watch: &mut dyn FnMut(u64) -> bool) -> bool {
         let (found, expected) = (scenario.chains.len(), self.plan.chains.len());
         assert_eq!(found, expected, "the scenario was made for another number of chains");
         self.begin(scenario);
-        while self.step() {}
+        let mut left = LOOK;
+        while self.step() {
+            left -= 1;
+            if left == 0 {
+                left = LOOK;
+                if !watch(self.now_ns) {
+                    return false;
+                }
+            }
+        }
+        // Those of a schedule that was not simulated to its end might have ended.
         self.count_unfinished();
+        true
     }
 
     fn begin(&mut self, scenario: &Scenario) {
