@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use accel::{Client, Registration, Request};
+use accel::{CallbackId, Client, Registration, Request, RequestOutcome};
 use accel_server::{
     Calibration, Distribution, MAX_MARGIN, Occupancy, Options, Overheads, Server, ServiceTimes,
     short_time,
@@ -35,6 +35,8 @@ use terminal::{output, table::Table};
 const WARM_UP: std::ops::RangeInclusive<usize> = 5..=1000;
 /// Requests of each service with `--quick`.
 const QUICK: usize = 100;
+/// Longest time between two looks for a signal.
+const LOOK: Duration = Duration::from_millis(100);
 /// Priority of the measuring client, below the server's threads.
 const PRIORITY: u8 = 50;
 
@@ -245,14 +247,12 @@ impl Measurement {
             .output(needs.output_offset(), needs.output);
         done(0);
         for _ in 0..warm_up(samples) {
-            signals::check()?;
-            client.run(callback, &request)?;
+            run_one(&mut client, callback, &request)?;
         }
         let overheads = self.overheads.entry(service.accelerator.clone()).or_default();
         let (mut times, mut busy_max_ns) = (Samples::with_capacity(samples), 0);
         for number in 1..=samples as u64 {
-            signals::check()?;
-            let outcome = client.run(callback, &request)?;
+            let outcome = run_one(&mut client, callback, &request)?;
             let total_ns = monotonic_ns().saturating_sub(outcome.submitted_ns);
             let exec_ns = outcome.finished_ns.saturating_sub(outcome.started_ns);
             times.push(exec_ns);
@@ -298,6 +298,22 @@ impl Measurement {
     fn is_realtime(&self) -> bool {
         let devices = self.server.devices();
         self.server.is_realtime() && devices.iter().all(|(_, d)| d.statistics().realtime)
+    }
+}
+
+/// Sends a request and waits until it is done; a signal ends the wait, too.
+fn run_one(
+    client: &mut Client,
+    callback: CallbackId,
+    request: &Request,
+) -> anyhow::Result<RequestOutcome> {
+    let mut ticket = client.submit(callback, request)?;
+    loop {
+        signals::check()?;
+        match client.wait(&mut ticket, Some(LOOK)) {
+            Err(accel::Error::TimedOut { .. }) => {}
+            outcome => return Ok(outcome?.ok()?),
+        }
     }
 }
 

@@ -259,17 +259,24 @@ fn measured_times_stand_in_for_what_nobody_declares() {
 
 #[test]
 fn interrupted_calibration_keeps_the_services_that_were_measured() {
-    // The second service takes seconds, so that the signal comes in time.
-    let slow = "kernel: busy, arguments: [50000000]";
+    // A single request of the second service takes ten minutes.
+    let slow = "kernel: busy, arguments: [600000000000]";
     let place = Place::new(&SERVICES.replace("kernel: vecadd, arguments: [5000]", slow));
     let (file, out) = (place.file(), place.path("times.json"));
     let arguments = ["calibrate", &file, "--quick", "--arguments", "any=100", "--out", &out];
     let mut command = keeptime(&arguments);
+    command.env("TMPDIR", place.folder.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let second = lines.find(|line| line.contains("keeptime calibrate: add, 100 requests"));
     second.expect("the second service is announced");
+    let entries =
+        std::fs::read_dir(place.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let socket = entries.map(|entry| entry.join("calibrate.sock")).find(|file| file.exists());
+    let mut other = Client::connect(socket.expect("the socket of the command")).unwrap();
+    testing::until("the request runs", || other.status().unwrap().running == 1);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    testing::until("the end of the command", || child.try_wait().unwrap().is_some());
     let said: Vec<String> = lines.collect();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(143), "{output:?} {said:?}");
