@@ -24,7 +24,7 @@ fn output(arguments: &[&str]) -> Output {
 fn json(arguments: &[&str]) -> Value {
     let output = output(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    testing::result::of(&output)
 }
 
 /// Runs a command that must fail and returns its error message.
@@ -220,7 +220,7 @@ fn measured_times_stand_in_for_what_nobody_declares() {
     let calibrate = ["calibrate", &file, "--samples", "30", "--margin", "1.5"];
     let more = ["--arguments", "any=100", "--out", &out, "--json"];
     let printed = json(&[&calibrate[..], &more[..]].concat());
-    let written: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let written: Value = testing::result::read(std::fs::read(&out).unwrap());
     assert_eq!(printed, written);
     assert_eq!(written["margin"], 1.5);
     let services = written["services"].as_array().unwrap();
@@ -283,7 +283,7 @@ fn interrupted_calibration_keeps_the_services_that_were_measured() {
     assert!(said.contains(&format!("wrote {out}")), "{said:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("PARTIAL: interrupted; not measured: add, any\n"), "{text}");
-    let written: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let written: Value = testing::result::read(std::fs::read(&out).unwrap());
     assert_eq!(written["unmeasured"], serde_json::json!(["add", "any"]));
     assert_eq!(written["services"].as_array().unwrap().len(), 1);
     place.serve(&["--calibration", &out]).until("execution times of 1 services");
@@ -357,7 +357,7 @@ fn foreign(place: &Place) -> PathBuf {
         "--json",
     ]);
     let path = Path::new(&out);
-    let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let mut value: Value = testing::result::read(std::fs::read(path).unwrap());
     value["machine"] = "Another processor".into();
     std::fs::write(path, value.to_string()).unwrap();
     path.into()

@@ -38,7 +38,7 @@ impl Bench {
 
     fn json(&self, options: &[&str]) -> Value {
         let output = self.run(&[options, &["--json"]].concat());
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+        testing::result::of(&output)
     }
 
     fn text(&self, options: &[&str]) -> String {
@@ -102,7 +102,7 @@ fn json_keeps_the_order_of_the_file_and_of_the_keys() {
     let keys = keys.iter().chain(&more);
     let places: Vec<usize> = keys.map(|key| output.find(&format!("\"{key}\":")).unwrap()).collect();
     assert!(places.is_sorted(), "{output}");
-    let json: Value = serde_json::from_str(&output).unwrap();
+    let json: Value = testing::result::read(&output);
     assert_eq!((&json["schema"], &json["version"]), (&"keeptime.analysis".into(), &1.into()));
     let part = &json["chains"]["chain1"]["parts"][0];
     assert_eq!(part["executor"], "e1");
@@ -132,7 +132,7 @@ fn published_theorem_is_used_only_with_a_warning() {
     assert!(text.contains("accepted") && !text.contains("guaranteed"), "{text}");
     let output = bench.run(&["--variant", "published", "--json"]);
     assert!(stderr(&output).contains("UNSOUND"));
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json: Value = testing::result::of(&output);
     assert_eq!(json["chains"]["hi"]["R_star_ns"], 2_000_000);
     assert!(json["warning"].as_str().unwrap().contains("UNSOUND"));
     for variant in ["sound", "tight"] {
@@ -509,7 +509,7 @@ fn json_of_the_guide_is_what_the_command_prints() {
         let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
         rest.split("```").next().unwrap().to_owned()
     };
-    let said: Value = serde_json::from_str(&block("docs/analysis.md", "json")).unwrap();
+    let said: Value = testing::result::read(block("docs/analysis.md", "json"));
     let found = Bench::new(&block("docs/system-file.md", "yaml")).json(&["--variant", "sound"]);
     assert_eq!(found["schedulable"], said["schedulable"]);
     let (said, found) = (&said["chains"]["brake"], &found["chains"]["brake"]);
@@ -586,7 +586,7 @@ fn graph_has_bounds_of_its_paths_and_callbacks() {
     let file = file.to_str().unwrap();
     let output = keeptime(&[file, "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json: Value = testing::result::of(&output);
     let chain = |id: &str| json["paths"][id]["bound_ns"].as_f64().unwrap() / 1e3;
     // Chain 1: a timer, the way and the receipt of its message, 2 + 16 ms; nobody is above it, and
     // each of its executors has no callback but its own.

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use support::ProgramForAll;
+use testing::result;
 
 mod support;
 
@@ -15,10 +16,6 @@ fn keeptime(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
     command.args(arguments).env("KEEPTIME_PRELOAD", testing::preload_library());
     command
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// The parts of a diagnosis, or the checks of a part.
@@ -36,7 +33,7 @@ fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn every_part_has_checks_and_a_verdict_that_the_exit_status_follows() {
     let output = keeptime(&["doctor", "--json"]).output().unwrap();
-    let diagnosis = json(&output);
+    let diagnosis = result::of(&output);
     assert_eq!(
         (&diagnosis["schema"], &diagnosis["version"]),
         (&"keeptime.doctor".into(), &1.into())
@@ -71,7 +68,7 @@ fn every_part_has_checks_and_a_verdict_that_the_exit_status_follows() {
 
 #[test]
 fn text_has_a_line_for_each_check_within_80_columns_and_a_verdict_for_each_part() {
-    let diagnosis = json(&keeptime(&["doctor", "--json", "run", "serve"]).output().unwrap());
+    let diagnosis = result::of(&keeptime(&["doctor", "--json", "run", "serve"]).output().unwrap());
     let output = keeptime(&["doctor", "serve", "run", "serve"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     for part in list(&diagnosis, "parts") {
@@ -165,13 +162,13 @@ fn preload_library_that_is_absent_or_of_another_machine_is_named() {
         let mut command = keeptime(&["doctor", "run", "--json"]);
         let output = command.env("KEEPTIME_PRELOAD", library).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let diagnosis = json(&output);
+        let diagnosis = result::of(&output);
         let check = check(&diagnosis, "preload library");
         assert_eq!(check["state"], "missing");
         assert!(check["found"].as_str().unwrap().contains(said), "{check}");
         assert_eq!(diagnosis["parts"][0]["because"][0], "preload library");
     }
-    let diagnosis = json(&keeptime(&["doctor", "run", "--json"]).output().unwrap());
+    let diagnosis = result::of(&keeptime(&["doctor", "run", "--json"]).output().unwrap());
     let check = check(&diagnosis, "preload library");
     let found = check["found"].as_str().unwrap();
     assert!(found.ends_with(&format!(", {}", std::env::consts::ARCH)), "{check}");
@@ -180,7 +177,7 @@ fn preload_library_that_is_absent_or_of_another_machine_is_named() {
 #[test]
 fn program_that_polls_the_gpu_is_named_with_its_process() {
     let mut poller = Command::new("sleep").arg0("nvidia-smi").arg("1000").spawn().unwrap();
-    let diagnosis = json(&keeptime(&["doctor", "run", "--json"]).output().unwrap());
+    let diagnosis = result::of(&keeptime(&["doctor", "run", "--json"]).output().unwrap());
     poller.kill().unwrap();
     poller.wait().unwrap();
     let check = check(&diagnosis, "GPU pollers");
@@ -197,7 +194,7 @@ fn shell_that_runs_the_doctor_is_no_poller() {
     shell.args(["-c", script, env!("CARGO_BIN_EXE_keeptime")]).stdout(Stdio::piped());
     let shell = shell.env("KEEPTIME_PRELOAD", testing::preload_library()).spawn().unwrap();
     let process = format!("process {}:", shell.id());
-    let diagnosis = json(&shell.wait_with_output().unwrap());
+    let diagnosis = result::of(&shell.wait_with_output().unwrap());
     let check = check(&diagnosis, "GPU pollers");
     assert!(!check["found"].as_str().unwrap().contains(&process), "{check}");
 }

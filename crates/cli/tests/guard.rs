@@ -275,7 +275,7 @@ fn audit_changes_nothing_and_says_what_a_guard_would_do() {
         assert!(err.contains(line), "{line}\n{err}");
     }
     let json = run(&["--guard", "audit", "--guard-all", "--json"], &[&program]);
-    let value: serde_json::Value = serde_json::from_slice(&json.stderr).expect("JSON");
+    let value: serde_json::Value = testing::result::read(&json.stderr);
     assert_eq!(value["schema"], "keeptime.guard-audit");
     let locks: u64 =
         value["locks"].as_array().unwrap().iter().map(|row| row["locks"].as_u64().unwrap()).sum();
@@ -311,7 +311,7 @@ fn guarded_run_can_be_recorded_and_the_report_tells_of_hand_overs() {
         .arg(folder.trace())
         .output()
         .unwrap();
-    let value: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let value: serde_json::Value = testing::result::of(&report);
     assert_eq!(value["guard"]["mutexes"], "fair");
     let handed = value["guard"]["counts"]["handed_over"].as_u64().unwrap();
     assert!(handed > 0, "{}", value["guard"]);

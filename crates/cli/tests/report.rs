@@ -138,7 +138,7 @@ fn json_is_one_object() {
     let folder = folder();
     let output = report(&folder, &["--json", "--worst", "1", "t.kt"]);
     assert_eq!(output.status.code(), Some(0));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json: serde_json::Value = testing::result::of(&output);
     assert_eq!(
         (json["schema"].as_str(), json["headline"].as_str()),
         (Some("keeptime.late"), Some(HEADLINE))

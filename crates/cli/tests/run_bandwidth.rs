@@ -82,7 +82,7 @@ fn what_was_held_is_told_at_the_end() {
     assert_eq!(said.lines().count(), 1, "{said}");
 
     let begun = std::time::Instant::now();
-    let said: Value = serde_json::from_str(&run(&folder, &["--json"], "wait", || ())).unwrap();
+    let said: Value = testing::result::read(run(&folder, &["--json"], "wait", || ()));
     let most_ns = begun.elapsed().as_nanos() as u64;
     assert_eq!((&said["schema"], &said["version"]), (&"keeptime.run".into(), &1.into()));
     assert_eq!(said["outcome"], serde_json::json!({"exited": 7}));
@@ -112,13 +112,13 @@ fn recording_and_guard_are_told_of_beside_it() {
     assert!(held.starts_with("keeptime run: bandwidth lock: taken 3 times"), "{said}");
     assert!(next.contains("keeptime report "), "{said}");
     let said = run(&folder, &[&options[..], &["--json"]].concat(), "wait", || ());
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let said: Value = testing::result::read(&said);
     assert_eq!(said["trace"]["file"], trace.to_str().unwrap());
     assert_eq!((&said["trace"]["lost"], &said["guard"]["mutexes"]), (&0.into(), &"fair".into()));
     assert_eq!(said["bandwidth_lock"]["acquisitions"], 3);
 
     let audited = run(&folder, &["--guard", "audit", "--json"], "wait", || ());
-    let audited: Value = serde_json::from_str(&audited).unwrap();
+    let audited: Value = testing::result::read(&audited);
     assert_eq!(audited["schema"], "keeptime.guard-audit");
     assert_eq!(audited["bandwidth_lock"]["acquisitions"], 3);
     assert!(run(&folder, &["--quiet"], "wait", || ()).is_empty());

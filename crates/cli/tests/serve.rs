@@ -68,7 +68,7 @@ fn server_serves_until_it_is_told_to_end_and_writes_its_summary() {
     kill_process(pid, Signal::TERM).unwrap();
     assert!(server.wait().unwrap().success());
     assert!(!std::path::Path::new(&socket).exists(), "the socket is left behind");
-    let summary: Value = serde_json::from_slice(&std::fs::read(&summary).unwrap()).unwrap();
+    let summary: Value = testing::result::read(std::fs::read(&summary).unwrap());
     assert_eq!(summary["counters"]["done"], 3);
     assert!(summary["accelerators"]["gpu0"]["busy_ns"].as_u64().unwrap() > 0);
 }

@@ -33,7 +33,7 @@ impl Bench {
 
     fn json(&self, options: &[&str]) -> Value {
         let output = self.run(&[options, &["--json"]].concat());
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+        testing::result::of(&output)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -93,7 +93,7 @@ chains:
 fn responses_stay_within_the_bounds_that_stand_beside_them() {
     let bench = Bench::new(ROBOT);
     let bounds = bench.keeptime(&["analyze", "robot.yaml", "--json"]).stdout;
-    let bounds: Value = serde_json::from_slice(&bounds).unwrap();
+    let bounds: Value = testing::result::read(&bounds);
     for options in [
         &["--duration", "3s"][..],
         &["--duration", "3s", "--offsets", "random", "--seed", "3", "--jitter", "random"],
@@ -124,8 +124,7 @@ fn schedule_that_a_search_found_is_simulated_again_by_its_command() {
         assert_eq!(arguments.remove(0), "keeptime");
         arguments.push("--json");
         let output = bench.keeptime(&arguments);
-        let again: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {command}: {output:?}"));
+        let again: Value = testing::result::of(&output);
         assert_eq!(again["chains"][id]["worst_ns"], chain["worst_ns"], "{command}");
     }
     let text = String::from_utf8(bench.run(&["--adversarial", "--chain", "brake"]).stdout).unwrap();
@@ -243,7 +242,7 @@ fn search_that_is_interrupted_shows_the_worst_schedules_so_far() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(143), "{output:?}");
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found: Value = testing::result::of(&output);
     assert!(found["marks"][0].as_str().unwrap().starts_with("PARTIAL: interrupted after"));
     assert!(found["chains"]["brake"]["worst_ns"].as_u64().unwrap() > 0, "{found}");
 }

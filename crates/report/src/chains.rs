@@ -28,8 +28,8 @@ pub struct ChainsRun {
     pub command: String,
     /// Date of the run, as text.
     pub date: String,
-    /// Running time of each policy, in seconds.
-    pub duration_s: f64,
+    /// Running time of each policy.
+    pub duration_ns: u64,
     /// Policies under which critical chains have to be punctual.
     #[serde(default)]
     pub judged: Vec<String>,
@@ -49,13 +49,13 @@ pub struct ChainInfo {
     /// Larger is more critical.
     pub priority: u32,
     /// Distance between two releases.
-    pub period_us: f64,
+    pub period_ns: u64,
     /// Relative deadline.
-    pub deadline_us: f64,
+    pub deadline_ns: u64,
     /// True if its deadline does not count.
     pub best_effort: bool,
     /// The guaranteed response time under [`PRIORITY`], where there is one.
-    pub bound_us: Option<f64>,
+    pub bound_ns: Option<u64>,
 }
 
 /// The results under one policy.
@@ -85,7 +85,7 @@ pub struct ChainResult {
     /// Missed deadlines.
     pub misses: u64,
     /// Response times, in order of release.
-    pub response_us: Vec<f64>,
+    pub response_ns: Vec<u64>,
     /// The slowest of them.
     pub slowest: Option<Slowest>,
 }
@@ -96,31 +96,31 @@ pub struct Slowest {
     /// The number of its release, from 0.
     pub job: u64,
     /// Time from its release to its end: the sum of all below.
-    pub response_us: f64,
+    pub response_ns: u64,
     /// Time that it waited until a callback of it ran.
-    pub waiting_us: f64,
+    pub waiting_ns: u64,
     /// Its callbacks ran, or their core ran something more urgent.
-    pub computing_us: f64,
+    pub computing_ns: u64,
     /// Time from submissions until the server took them.
-    pub sending_us: f64,
+    pub sending_ns: u64,
     /// Time from then until the accelerator began.
-    pub queued_us: f64,
+    pub queued_ns: u64,
     /// Time until the accelerator had finished, what came in between included.
-    pub working_us: f64,
+    pub working_ns: u64,
     /// Time until the callback went on.
-    pub answering_us: f64,
+    pub answering_ns: u64,
 }
 
 impl Slowest {
     /// The parts that the response time is made of, with names.
-    pub fn parts(&self) -> [(&'static str, f64); 6] {
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
         [
-            ("until it ran", self.waiting_us),
-            ("computing", self.computing_us),
-            ("to the server", self.sending_us),
-            ("queued", self.queued_us),
-            ("on the accelerator", self.working_us),
-            ("answered", self.answering_us),
+            ("until it ran", self.waiting_ns),
+            ("computing", self.computing_ns),
+            ("to the server", self.sending_ns),
+            ("queued", self.queued_ns),
+            ("on the accelerator", self.working_ns),
+            ("answered", self.answering_ns),
         ]
     }
 }
@@ -156,8 +156,8 @@ impl PolicyRun {
 
 impl ChainResult {
     /// Order statistics of the response times; none where there are none.
-    pub fn summary(&self) -> Option<Summary> {
-        Summary::of(&self.response_us)
+    pub fn summary(&self) -> Option<Summary<u64>> {
+        Summary::of_ns(&self.response_ns)
     }
 
     /// "3 skipped, 1 unfinished", or nothing where every release became a completed job.
@@ -184,9 +184,9 @@ fn failure(policy: &PolicyRun, chain: &ChainInfo) -> Option<String> {
 }
 
 /// Returns true if a response was longer than the guaranteed one. Only [`PRIORITY`] is guaranteed.
-fn over_bound(policy: &str, chain: &ChainInfo, summary: Option<Summary>) -> bool {
-    match (chain.bound_us, summary) {
-        (Some(bound_us), Some(summary)) => policy == PRIORITY && summary.max > bound_us,
+fn over_bound(policy: &str, chain: &ChainInfo, summary: Option<Summary<u64>>) -> bool {
+    match (chain.bound_ns, summary) {
+        (Some(bound_ns), Some(summary)) => policy == PRIORITY && summary.max > bound_ns,
         _ => false,
     }
 }
@@ -201,8 +201,8 @@ fn critical_misses(run: &ChainsRun, policy: &PolicyRun) -> (u64, u64) {
     })
 }
 
-/// The result as JSON: `policies`, by policy `chains`, by chain `period_us`, `jobs`, `p50_us`,
-/// `p99_us`, `max_us`, `misses` and `bound_us`, with null where there is no number; further keys
+/// The result as JSON: `policies`, by policy `chains`, by chain `period_ns`, `jobs`, `p50_ns`,
+/// `p99_ns`, `max_ns`, `misses` and `bound_ns`, with null where there is no number; further keys
 /// say what qualifies the numbers.
 pub fn json(run: &ChainsRun) -> Value {
     let policy = |policy: &PolicyRun| {
@@ -216,7 +216,7 @@ pub fn json(run: &ChainsRun) -> Value {
         "machine": run.machine,
         "command": run.command,
         "date": run.date,
-        "duration_s": run.duration_s,
+        "duration_ns": run.duration_ns,
         "judged": run.judged,
         "failures": run.failures(),
         "marks": run.marks,
@@ -227,18 +227,18 @@ pub fn json(run: &ChainsRun) -> Value {
 fn chain_json(chain: &ChainInfo, result: &ChainResult) -> Value {
     let summary = result.summary();
     json!({
-        "period_us": chain.period_us,
-        "deadline_us": chain.deadline_us,
+        "period_ns": chain.period_ns,
+        "deadline_ns": chain.deadline_ns,
         "priority": chain.priority,
         "best_effort": chain.best_effort,
         "jobs": result.jobs,
         "skipped": result.skipped,
         "unfinished": result.unfinished,
-        "p50_us": summary.map(|s| s.p50),
-        "p99_us": summary.map(|s| s.p99),
-        "max_us": summary.map(|s| s.max),
+        "p50_ns": summary.map(|s| s.p50),
+        "p99_ns": summary.map(|s| s.p99),
+        "max_ns": summary.map(|s| s.max),
         "misses": result.misses,
-        "bound_us": chain.bound_us,
+        "bound_ns": chain.bound_ns,
         "slowest": result.slowest,
     })
 }
@@ -256,7 +256,7 @@ pub fn document(run: &ChainsRun) -> Document {
         date: run.date.clone(),
         facts: facts([
             ("Machine", &run.machine),
-            ("Each policy ran", &format!("{:.1} s", run.duration_s)),
+            ("Each policy ran", &format!("{:.1} s", run.duration_ns as f64 / 1e9)),
         ]),
         marks: run.marks.iter().cloned().chain(of_policies).collect(),
         sections: vec![chains_section(run), policies_section(run), distributions(run)],
@@ -275,8 +275,7 @@ pub fn document(run: &ChainsRun) -> Document {
 }
 
 fn unit(run: &ChainsRun) -> Unit {
-    let longest_us = run.chains.iter().map(|chain| chain.period_us).fold(0.0, f64::max);
-    Unit::of_longest((longest_us * 1e3) as u64)
+    Unit::of_longest(run.chains.iter().map(|chain| chain.period_ns).max().unwrap_or(0))
 }
 
 /// Every number of every chain under every policy.
@@ -294,16 +293,16 @@ fn chains_section(run: &ChainsRun) -> Section {
 }
 
 fn own_deadline(chain: &ChainInfo) -> bool {
-    (chain.deadline_us - chain.period_us).abs() > 1e-9
+    chain.deadline_ns != chain.period_ns
 }
 
 /// A chain under a policy; what the chain has under all of them stands in its first row.
 fn row(run: &ChainsRun, chain: &ChainInfo, (place, policy): (usize, &PolicyRun)) -> Row {
     let (unit, result) = (unit(run), policy.chain(&chain.id));
     let summary = result.and_then(ChainResult::summary);
-    let time = |pick: fn(Summary) -> f64| summary.map(|summary| unit.cell(pick(summary)));
+    let time = |pick: fn(Summary<u64>) -> u64| summary.map(|summary| unit.cell(pick(summary)));
     let once = |text: String| if place == 0 { text } else { String::new() };
-    let deadline = Some(chain.deadline_us).filter(|_| own_deadline(chain));
+    let deadline = Some(chain.deadline_ns).filter(|_| own_deadline(chain));
     let over = over_bound(&policy.policy, chain, summary);
     let misses = result.map(|result| result.misses);
     let missed = match misses {
@@ -312,19 +311,19 @@ fn row(run: &ChainsRun, chain: &ChainInfo, (place, policy): (usize, &PolicyRun))
         Some(_) if chain.best_effort => Class::Warn,
         Some(_) => Class::Bad,
     };
-    let bound = chain.bound_us.filter(|_| policy.policy == PRIORITY);
+    let bound = chain.bound_ns.filter(|_| policy.policy == PRIORITY);
     let cells = [
         Class::Faint.when(chain.best_effort).cell(&chain.id),
         Class::Series(place).cell(&policy.policy),
         once(chain.priority.to_string()).into(),
-        once(unit.cell(chain.period_us)).into(),
-        once(deadline.map_or(String::new(), |us| unit.cell(us))).into(),
+        once(unit.cell(chain.period_ns)).into(),
+        once(deadline.map_or(String::new(), |ns| unit.cell(ns))).into(),
         result.map(|result| count(result.jobs)).into(),
         time(|summary| summary.p50).into(),
         time(|summary| summary.p99).into(),
         Class::Bad.when(over).cell(time(|summary| summary.max).unwrap_or("-".to_owned())),
         missed.cell(misses.map_or("-".to_owned(), count)),
-        Class::Bad.when(over).cell(bound.map_or(String::new(), |us| unit.cell(us))),
+        Class::Bad.when(over).cell(bound.map_or(String::new(), |ns| unit.cell(ns))),
     ];
     let left_out = result.and_then(ChainResult::left_out);
     Row::remarked(cells, left_out.map_or(String::new(), |left_out| format!("! {left_out}")))
@@ -334,9 +333,9 @@ fn row(run: &ChainsRun, chain: &ChainInfo, (place, policy): (usize, &PolicyRun))
 fn policies_section(run: &ChainsRun) -> Section {
     let (unit, critical) = (unit(run), run.most_critical().map_or("", |chain| &chain.id));
     let slowest = |slowest: Slowest| {
-        let parts = slowest.parts().into_iter().filter(|(_, us)| *us > 0.0);
-        let parts = parts.map(|(name, us)| (format!("    {name}"), unit.cell(us)));
-        let whole = ("    its response".to_owned(), unit.cell(slowest.response_us));
+        let parts = slowest.parts().into_iter().filter(|(_, ns)| *ns > 0);
+        let parts = parts.map(|(name, ns)| (format!("    {name}"), unit.cell(ns)));
+        let whole = ("    its response".to_owned(), unit.cell(slowest.response_ns));
         let job = (format!("slowest job of {critical}"), slowest.job.to_string());
         [job, whole].into_iter().chain(parts)
     };
@@ -359,9 +358,9 @@ fn policies_section(run: &ChainsRun) -> Section {
 fn overview(run: &ChainsRun) -> Chart {
     let series = |policy: &PolicyRun| {
         let results = run.chains.iter().map(|chain| {
-            let whole = if chain.period_us > 0.0 { chain.period_us } else { f64::INFINITY };
+            let whole = if chain.period_ns > 0 { chain.period_ns as f64 } else { f64::INFINITY };
             let summary = policy.chain(&chain.id).and_then(ChainResult::summary);
-            (&chain.id, summary.map(|s| [s.p50, s.p99, s.max].map(|us| 100.0 * us / whole)))
+            (&chain.id, summary.map(|s| [s.p50, s.p99, s.max].map(|ns| 100.0 * ns as f64 / whole)))
         });
         let spread = results.clone().filter_map(|(_, times)| times.map(|[p50, p99, _]| (p50, p99)));
         let longest = results.clone().map(|(id, times)| (id, times.map(|[_, _, max]| max)));
@@ -383,19 +382,19 @@ fn distributions(run: &ChainsRun) -> Section {
 fn distribution(run: &ChainsRun, chain: &ChainInfo) -> Chart {
     let unit = unit(run);
     let series = run.policies.iter().map(|policy| {
-        let result = policy.chain(&chain.id).map_or(&[][..], |result| &result.response_us);
-        let times: Vec<f64> = result.iter().map(|us| unit.convert(*us)).collect();
+        let result = policy.chain(&chain.id).map_or(&[][..], |result| &result.response_ns);
+        let times: Vec<f64> = result.iter().map(|ns| unit.convert(*ns)).collect();
         Series::distribution(&policy.policy, &times)
     });
     let own = own_deadline(chain);
     let limits = [
-        chain.bound_us.map(|us| ("bound", us, Class::Plain)),
-        own.then_some(("deadline", chain.deadline_us, Class::Bad)),
-        Some(("period", chain.period_us, if own { Class::Faint } else { Class::Bad })),
+        chain.bound_ns.map(|ns| ("bound", ns, Class::Plain)),
+        own.then_some(("deadline", chain.deadline_ns, Class::Bad)),
+        Some(("period", chain.period_ns, if own { Class::Faint } else { Class::Bad })),
     ];
-    let limit = |(name, us, class): (&str, f64, Class)| Limit {
-        name: format!("{name} {}", unit.words(us)),
-        at: unit.convert(us),
+    let limit = |(name, ns, class): (&str, u64, Class)| Limit {
+        name: format!("{name} {}", unit.words(ns)),
+        at: unit.convert(ns),
         class,
     };
     let title = format!("{}{}", chain.id, if chain.best_effort { " (best effort)" } else { "" });

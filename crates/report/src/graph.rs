@@ -29,8 +29,8 @@ pub struct GraphRun {
     pub command: String,
     /// Date of the run, as text.
     pub date: String,
-    /// Running time of each method, in seconds.
-    pub duration_s: f64,
+    /// Running time of each method.
+    pub duration_ns: u64,
     /// Number of threads of the executors, in words.
     pub threads: String,
     /// Transport of the messages, in words.
@@ -42,8 +42,8 @@ pub struct GraphRun {
     pub marks: Vec<String>,
     /// The key paths.
     pub paths: Vec<PathInfo>,
-    /// The cyclic nodes with their nominal periods in microseconds.
-    pub cycles: Vec<(String, f64)>,
+    /// The cyclic nodes.
+    pub cycles: Vec<CycleInfo>,
     /// The methods that the bounds of paths are for.
     pub bounded: Vec<String>,
     /// One result per method.
@@ -62,16 +62,25 @@ pub struct PathInfo {
     /// All nodes on it.
     pub nodes: Vec<String>,
     /// The shortest period of its roots.
-    pub period_us: f64,
+    pub period_ns: u64,
     /// Planned number of releases of that root.
     pub releases: u64,
     /// Longest latencies that others reported, by method.
     pub reported: Vec<Reported>,
     /// The longest latency that is possible under the methods of [`GraphRun::bounded`], where
     /// that is known.
-    pub bound_us: Option<f64>,
+    pub bound_ns: Option<u64>,
     /// Reason why the bound is not known.
     pub no_bound: Option<String>,
+}
+
+/// Facts about a cyclic node that are known before it runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CycleInfo {
+    /// The node.
+    pub id: String,
+    /// Its nominal period.
+    pub period_ns: u64,
 }
 
 /// A longest latency that others reported.
@@ -80,7 +89,7 @@ pub struct Reported {
     /// The method.
     pub method: String,
     /// The longest latency.
-    pub max_us: f64,
+    pub max_ns: u64,
 }
 
 /// The results under one method.
@@ -106,7 +115,7 @@ pub struct PathResult {
     /// The path.
     pub id: String,
     /// Times from the oldest release of a root to the end of the sink's callback.
-    pub latency_us: Vec<f64>,
+    pub latency_ns: Vec<u64>,
     /// Messages that the nodes of the path missed, for each instance.
     pub dropped: Vec<u32>,
 }
@@ -117,18 +126,18 @@ pub struct CycleResult {
     /// The node.
     pub id: String,
     /// Times from each start of its callback to the next.
-    pub period_us: Vec<f64>,
+    pub period_ns: Vec<u64>,
 }
 
-/// Median, 99th percentile and maximum.
+/// Median, 99th percentile and maximum, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// The median.
-    pub p50: f64,
+    pub p50: u64,
     /// The 99th percentile.
-    pub p99: f64,
+    pub p99: u64,
     /// The maximum.
-    pub max: f64,
+    pub max: u64,
 }
 
 /// Results of one callback.
@@ -145,9 +154,9 @@ pub struct CallbackResult {
     /// Messages or releases that were never served.
     pub dropped: u64,
     /// Times from the release, or the arrival of the message, to the end.
-    pub response_us: Option<Times>,
+    pub response_ns: Option<Times>,
     /// Times from the start to the end.
-    pub execution_us: Option<Times>,
+    pub execution_ns: Option<Times>,
 }
 
 impl GraphRun {
@@ -157,15 +166,15 @@ impl GraphRun {
     }
 
     /// The bound of a path under a method.
-    fn bound_us(&self, path: &PathInfo, method: &str) -> Option<f64> {
-        path.bound_us.filter(|_| self.bounded.iter().any(|bounded| bounded == method))
+    fn bound_ns(&self, path: &PathInfo, method: &str) -> Option<u64> {
+        path.bound_ns.filter(|_| self.bounded.iter().any(|bounded| bounded == method))
     }
 
     /// Number of instances of a path that took longer under a method than its bound.
     fn over(&self, path: &PathInfo, method: &MethodRun) -> usize {
-        let bound_us = self.bound_us(path, &method.method).unwrap_or(f64::INFINITY);
-        let result = method.path(&path.id).map_or(&[][..], |result| &result.latency_us);
-        result.iter().filter(|&&us| us > bound_us).count()
+        let bound_ns = self.bound_ns(path, &method.method).unwrap_or(u64::MAX);
+        let result = method.path(&path.id).map_or(&[][..], |result| &result.latency_ns);
+        result.iter().filter(|&&ns| ns > bound_ns).count()
     }
 
     /// Returns true if every path with a bound stayed within it.
@@ -189,8 +198,8 @@ impl MethodRun {
 
 impl PathResult {
     /// Order statistics of the latencies; none where no instance reached the sink.
-    pub fn summary(&self) -> Option<Summary> {
-        Summary::of(&self.latency_us)
+    pub fn summary(&self) -> Option<Summary<u64>> {
+        Summary::of_ns(&self.latency_ns)
     }
 
     /// Messages missed by the nodes of the path, in all instances, and the most in one.
@@ -202,31 +211,31 @@ impl PathResult {
 
 impl CycleResult {
     /// Order statistics of the periods; none before the second start.
-    pub fn summary(&self) -> Option<Summary> {
-        Summary::of(&self.period_us)
+    pub fn summary(&self) -> Option<Summary<u64>> {
+        Summary::of_ns(&self.period_ns)
     }
 
     /// The longest distance of a period from the nominal one, as a share of it.
-    pub fn deviation(&self, nominal_us: f64) -> Option<f64> {
+    pub fn deviation(&self, nominal_ns: u64) -> Option<f64> {
         let summary = self.summary()?;
-        let most = (summary.max - nominal_us).abs().max((summary.min - nominal_us).abs());
-        (nominal_us > 0.0).then_some(most / nominal_us)
+        let most = summary.max.abs_diff(nominal_ns).max(summary.min.abs_diff(nominal_ns));
+        (nominal_ns > 0).then(|| most as f64 / nominal_ns as f64)
     }
 }
 
 /// Milliseconds with two digits.
-fn ms(us: f64) -> String {
-    format!("{:.2}", us / 1e3)
+fn ms(ns: u64) -> String {
+    format!("{:.2}", ns as f64 / 1e6)
 }
 
 /// A bound in milliseconds: never shorter than it is.
-fn above(us: f64) -> String {
-    format!("{:.2}", (us / 10.0).ceil() / 100.0)
+fn above(ns: u64) -> String {
+    format!("{:.2}", ns.div_ceil(10_000) as f64 / 100.0)
 }
 
 /// A time inside a sentence: three digits or so.
-fn words(us: f64) -> String {
-    let ms = us / 1e3;
+fn words(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
     let digits = match ms {
         ms if ms >= 100.0 => 0,
         ms if ms >= 10.0 => 1,

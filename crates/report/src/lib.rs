@@ -15,12 +15,12 @@
 //! ```
 //! use report::chains::{self, ChainInfo, ChainResult, ChainsRun, PolicyRun};
 //!
-//! let brake = |policy: &str, response_us: &[f64]| PolicyRun {
+//! let brake = |policy: &str, response_ns: &[u64]| PolicyRun {
 //!     policy: policy.to_owned(),
 //!     chains: vec![ChainResult {
 //!         id: "brake".to_owned(),
-//!         jobs: response_us.len() as u64,
-//!         response_us: response_us.to_vec(),
+//!         jobs: response_ns.len() as u64,
+//!         response_ns: response_ns.to_vec(),
 //!         ..ChainResult::default()
 //!     }],
 //!     ..PolicyRun::default()
@@ -30,11 +30,11 @@
 //!     chains: vec![ChainInfo {
 //!         id: "brake".to_owned(),
 //!         priority: 1,
-//!         period_us: 100_000.0,
-//!         deadline_us: 100_000.0,
+//!         period_ns: 100_000_000,
+//!         deadline_ns: 100_000_000,
 //!         ..ChainInfo::default()
 //!     }],
-//!     policies: vec![brake("priority", &[900.0, 1100.0]), brake("fifo", &[3300.0, 900.0])],
+//!     policies: vec![brake("priority", &[900_000, 1_100_000]), brake("fifo", &[3_300_000, 900_000])],
 //!     ..ChainsRun::default()
 //! };
 //! assert!(chains::document(&run).conclusion[0].contains("3.0 times"));

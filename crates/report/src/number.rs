@@ -46,25 +46,26 @@ impl Unit {
         thousandths(ns / self.step())
     }
 
-    /// Microseconds in this unit.
-    pub(crate) fn convert(self, us: f64) -> f64 {
+    /// A time in this unit.
+    pub(crate) fn convert(self, ns: u64) -> f64 {
         match self {
-            Self::Microsecond => us,
-            Self::Millisecond => us / 1_000.0,
+            Self::Microsecond => ns as f64 / 1e3,
+            Self::Millisecond => ns as f64 / 1e6,
         }
     }
 
     /// A measured time in a table.
-    pub(crate) fn cell(self, us: f64) -> String {
-        match self {
-            Self::Microsecond => format!("{us:.1}"),
-            Self::Millisecond => format!("{:.2}", us / 1_000.0),
-        }
+    pub(crate) fn cell(self, ns: u64) -> String {
+        let digits = match self {
+            Self::Microsecond => 1,
+            Self::Millisecond => 2,
+        };
+        format!("{:.digits$}", self.convert(ns))
     }
 
     /// A measured time in a sentence, three or four digits and the unit: `48.9 ms`.
-    pub(crate) fn words(self, us: f64) -> String {
-        let time = self.convert(us);
+    pub(crate) fn words(self, ns: u64) -> String {
+        let time = self.convert(ns);
         let digits = match time {
             t if t >= 100.0 => 0,
             t if t >= 10.0 => 1,
@@ -293,9 +294,9 @@ mod tests {
 
     #[test]
     fn measured_times_in_sentences_carry_three_digits() {
-        let texts = [48_912.3, 181_234.0, 1_234.0].map(|us| Unit::Millisecond.words(us));
+        let texts = [48_912_300, 181_234_000, 1_234_000].map(|ns| Unit::Millisecond.words(ns));
         assert_eq!(texts, ["48.9 ms", "181 ms", "1.23 ms"]);
-        assert_eq!(Unit::Microsecond.words(12.34), "12.3 us");
+        assert_eq!(Unit::Microsecond.words(12_340), "12.3 us");
     }
 
     #[test]

@@ -149,6 +149,7 @@ fn way(name: &str) -> &str {
 
 /// The result as JSON; docs/bench-transport.md says what it has.
 pub fn json(run: &TransportRun) -> Value {
+    let [best, worst] = PAAM_US.map(|us| (us * 1e3) as u64);
     json!({
         "command": run.command,
         "date": run.date,
@@ -158,7 +159,7 @@ pub fn json(run: &TransportRun) -> Value {
         "loss": run.loss,
         "marks": run.marks,
         "steps": STEP.map(|(name, _)| name),
-        "paam_overhead_us": { "best": PAAM_US[0], "worst": PAAM_US[1] },
+        "paam_overhead_ns": { "best": best, "worst": worst },
         "cells": run.cells.iter().map(cell_json).collect::<Vec<_>>(),
     })
 }

@@ -9,32 +9,32 @@ use serde_json::json;
 
 /// Two chains, few samples: small enough to write the expected text down.
 fn small() -> ChainsRun {
-    let chain = |id: &str, priority, best_effort, bound_us| ChainInfo {
+    let chain = |id: &str, priority, best_effort, bound_ns| ChainInfo {
         id: id.to_owned(),
         priority,
-        period_us: 100_000.0,
-        deadline_us: 100_000.0,
+        period_ns: 100_000_000,
+        deadline_ns: 100_000_000,
         best_effort,
-        bound_us,
+        bound_ns,
     };
-    let result = |id: &str, misses, skipped, response_us: &[f64]| ChainResult {
+    let result = |id: &str, misses, skipped, response_ns: &[u64]| ChainResult {
         id: id.to_owned(),
-        jobs: response_us.len() as u64,
+        jobs: response_ns.len() as u64,
         misses,
         skipped,
         unfinished: 0,
-        response_us: response_us.to_vec(),
+        response_ns: response_ns.to_vec(),
         slowest: None,
     };
     let slowest = Slowest {
         job: 1,
-        response_us: 25_000.0,
-        waiting_us: 1_000.0,
-        computing_us: 8_000.0,
-        sending_us: 0.0,
-        queued_us: 4_990.0,
-        working_us: 11_000.0,
-        answering_us: 10.0,
+        response_ns: 25_000_000,
+        waiting_ns: 1_000_000,
+        computing_ns: 8_000_000,
+        sending_ns: 0,
+        queued_ns: 4_990_000,
+        working_ns: 11_000_000,
+        answering_ns: 10_000,
     };
     let slow = |result| ChainResult { slowest: Some(slowest), ..result };
     let policy = |policy: &str, chains| PolicyRun {
@@ -46,20 +46,20 @@ fn small() -> ChainsRun {
     ChainsRun {
         system_name: "robot.yaml".to_owned(),
         machine: "a machine".to_owned(),
-        duration_s: 2.5,
+        duration_ns: 2_500_000_000,
         marks: vec!["ran at normal priority".to_owned()],
-        chains: vec![chain("brake", 2, false, Some(30_000.0)), chain("map", 1, true, None)],
+        chains: vec![chain("brake", 2, false, Some(30_000_000)), chain("map", 1, true, None)],
         policies: vec![
             policy(
                 "priority",
                 vec![
-                    slow(result("brake", 0, 0, &[20_000.0, 25_000.0, 22_000.0])),
-                    result("map", 1, 2, &[150_000.0]),
+                    slow(result("brake", 0, 0, &[20_000_000, 25_000_000, 22_000_000])),
+                    result("map", 1, 2, &[150_000_000]),
                 ],
             ),
             policy(
                 "fifo",
-                vec![result("brake", 1, 0, &[50_000.0, 125_000.0]), result("map", 0, 0, &[])],
+                vec![result("brake", 1, 0, &[50_000_000, 125_000_000]), result("map", 0, 0, &[])],
             ),
         ],
         ..ChainsRun::default()
@@ -117,7 +117,7 @@ fn text_fits_into_a_hundred_columns() {
 #[test]
 fn a_response_over_its_bound_stands_out() {
     let mut run = small();
-    run.policies[0].chains[0].response_us.push(30_001.0);
+    run.policies[0].chains[0].response_ns.push(30_001_000);
     let text = text(&run);
     let line = text.lines().find(|line| line.contains("brake  priority")).unwrap();
     assert!(line.contains("!30.00") && line.trim_end().ends_with("!30.00"), "{line}");
@@ -140,17 +140,17 @@ fn json_has_the_numbers_of_every_chain() {
     assert_eq!(
         json["policies"]["priority"]["chains"]["brake"],
         json!({
-            "period_us": 100_000.0, "deadline_us": 100_000.0, "priority": 2, "best_effort": false,
+            "period_ns": 100_000_000, "deadline_ns": 100_000_000, "priority": 2, "best_effort": false,
             "jobs": 3, "skipped": 0, "unfinished": 0,
-            "p50_us": 22_000.0, "p99_us": 25_000.0, "max_us": 25_000.0, "misses": 0, "bound_us": 30_000.0,
+            "p50_ns": 22_000_000, "p99_ns": 25_000_000, "max_ns": 25_000_000, "misses": 0, "bound_ns": 30_000_000,
             "slowest": {
-                "job": 1, "response_us": 25_000.0, "waiting_us": 1_000.0, "computing_us": 8_000.0,
-                "sending_us": 0.0, "queued_us": 4_990.0, "working_us": 11_000.0, "answering_us": 10.0,
+                "job": 1, "response_ns": 25_000_000, "waiting_ns": 1_000_000, "computing_ns": 8_000_000,
+                "sending_ns": 0, "queued_ns": 4_990_000, "working_ns": 11_000_000, "answering_ns": 10_000,
             },
         })
     );
     let map = &json["policies"]["fifo"]["chains"]["map"];
-    for key in ["p50_us", "p99_us", "max_us", "bound_us", "slowest"] {
+    for key in ["p50_ns", "p99_ns", "max_ns", "bound_ns", "slowest"] {
         assert!(map[key].is_null() && map.get(key).is_some(), "{key}");
     }
     assert_eq!(json["marks"], json!(["ran at normal priority"]));
@@ -168,7 +168,7 @@ fn judged_policies_are_named_with_the_chains_that_were_late() {
     let sentence = "Judged under priority: no critical chain was late.";
     assert!(conclusion(&punctual).contains(sentence), "{}", conclusion(&punctual));
     let mut late = judged(&["priority", "fifo"], small());
-    late.chains[0].bound_us = Some(24_000.0);
+    late.chains[0].bound_ns = Some(24_000_000);
     late.policies[1].chains[0].misses = 2;
     let expected =
         ["brake exceeded its bound under priority", "brake missed 2 of 2 deadlines under fifo"];
@@ -221,7 +221,7 @@ fn conclusion_is_honest_when_something_is_absent() {
     let alone = "Under priority, brake (the most critical chain) took at most 25.0 ms; \
                  no other policy was run to compare with.";
     assert!(conclusion(&run).starts_with(alone));
-    run.policies[0].chains[0].response_us.clear();
+    run.policies[0].chains[0].response_ns.clear();
     let no_job =
         "brake, the most critical chain, completed no job under priority, so nothing was won.";
     assert!(conclusion(&run).starts_with(no_job));
@@ -275,10 +275,10 @@ fn page_escapes_everything_that_comes_from_outside() {
 #[test]
 fn page_takes_results_that_are_empty_or_absurd() {
     let mut absurd = small();
-    absurd.chains[0].period_us = 0.0;
-    absurd.chains[0].bound_us = Some(f64::INFINITY);
-    absurd.chains[1].deadline_us = f64::NAN;
-    absurd.policies[0].chains[0].response_us = vec![f64::NAN, -1.0, 0.0, 1e300];
+    absurd.chains[0].period_ns = 0;
+    absurd.chains[0].bound_ns = Some(u64::MAX);
+    absurd.chains[1].deadline_ns = u64::MAX;
+    absurd.policies[0].chains[0].response_ns = vec![u64::MAX, 0, 1];
     absurd.policies[1].chains.clear();
     let mut without_policies = small();
     without_policies.policies.clear();

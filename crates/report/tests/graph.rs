@@ -4,51 +4,52 @@ mod whole;
 
 use report::document::WIDTH;
 use report::graph::{
-    self, CallbackResult, CycleResult, GraphRun, MethodRun, PathInfo, PathResult, Reported, Times,
+    self, CallbackResult, CycleInfo, CycleResult, GraphRun, MethodRun, PathInfo, PathResult,
+    Reported, Times,
 };
 
 fn method(name: &str, latency_ms: &[f64], dropped: &[u32], period_ms: &[f64]) -> MethodRun {
-    let us = |ms: &[f64]| ms.iter().map(|ms| ms * 1e3).collect();
-    let times = Some(Times { p50: 1_000.0, p99: 2_000.0, max: 2_500.0 });
+    let ns = |ms: &[f64]| ms.iter().map(|ms| (ms * 1e6) as u64).collect();
+    let times = Some(Times { p50: 1_000_000, p99: 2_000_000, max: 2_500_000 });
     MethodRun {
         method: name.into(),
         paths: vec![PathResult {
             id: "hot".into(),
-            latency_us: us(latency_ms),
+            latency_ns: ns(latency_ms),
             dropped: dropped.into(),
         }],
-        cycles: vec![CycleResult { id: "Planner".into(), period_us: us(period_ms) }],
+        cycles: vec![CycleResult { id: "Planner".into(), period_ns: ns(period_ms) }],
         callbacks: vec![CallbackResult {
             id: "Planner < <b>Lidar</b>".into(),
             executor: "e1".into(),
             priority: 7,
             count: 3,
             dropped: 1,
-            response_us: times,
-            execution_us: times,
+            response_ns: times,
+            execution_ns: times,
         }],
         ..MethodRun::default()
     }
 }
 
 fn run() -> GraphRun {
-    let reported = Reported { method: "picas".into(), max_us: 163_000.0 };
+    let reported = Reported { method: "picas".into(), max_ns: 163_000_000 };
     GraphRun {
         system_name: "car.yaml".into(),
-        duration_s: 60.0,
+        duration_ns: 60_000_000_000,
         paths: vec![PathInfo {
             id: "hot".into(),
             roots: vec!["Lidar".into()],
             sink: "Estimator".into(),
             nodes: vec!["Lidar".into(), "Estimator".into()],
-            period_us: 100_000.0,
+            period_ns: 100_000_000,
             releases: 600,
             reported: vec![reported],
-            bound_us: Some(40_000.0),
+            bound_ns: Some(40_000_000),
             no_bound: None,
         }],
         bounded: vec!["keeptime".into()],
-        cycles: vec![("Planner".into(), 100_000.0)],
+        cycles: vec![CycleInfo { id: "Planner".into(), period_ns: 100_000_000 }],
         methods: vec![
             method("picas", &[40.0, 120.0], &[0, 3], &[100.0, 130.0, 70.0]),
             method("keeptime", &[20.0, 30.0, 40.0], &[0, 0, 0], &[100.0, 101.0]),
@@ -85,7 +86,7 @@ fn conclusion_says_what_was_won_dropped_and_how_steady_the_period_was() {
 #[test]
 fn conclusion_does_not_claim_what_was_not_won() {
     let mut even = run();
-    even.methods[0].paths[0].latency_us = vec![41_000.0];
+    even.methods[0].paths[0].latency_ns = vec![41_000_000];
     even.marks.push("folded".into());
     let said = conclusion(&even);
     let start = "Not won against every method: path hot took at most 40.0 ms under keeptime; under \
@@ -95,7 +96,7 @@ fn conclusion_does_not_claim_what_was_not_won() {
     even.methods.remove(1);
     assert!(conclusion(&even).contains("keeptime was not run"));
     let mut nobody = run();
-    nobody.methods[1].paths[0].latency_us.clear();
+    nobody.methods[1].paths[0].latency_ns.clear();
     let said = conclusion(&nobody);
     assert!(
         said.starts_with("No instance of path hot reached Estimator under keeptime."),
@@ -122,7 +123,7 @@ fn table_has_a_line_for_each_method_and_fits_its_columns() {
 #[test]
 fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
     let mut over = run();
-    over.paths[0].bound_us = Some(29_999.0);
+    over.paths[0].bound_ns = Some(29_999_000);
     assert!(run().keeps_bounds() && !over.keeps_bounds());
     let said = conclusion(&over);
     let words = "Longer than the bound under keeptime: hot in 2 of 3 instances; what the file \
@@ -140,7 +141,7 @@ fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
         (hot("keeptime")["over_bound"].as_u64(), hot("picas")["over_bound"].as_u64()),
         (Some(2), Some(0))
     );
-    assert!(hot("picas")["bound_us"].is_null() && hot("keeptime")["bound_us"] == 29_999.0);
+    assert!(hot("picas")["bound_ns"].is_null() && hot("keeptime")["bound_ns"] == 29_999_000);
     let shown = page(&over);
     assert!(shown.contains("<td class=\"bad\">40.00</td><td>30.00</td><td>2</td>"), "{shown}");
 }
@@ -148,7 +149,7 @@ fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
 #[test]
 fn path_without_a_bound_says_why() {
     let mut none = run();
-    (none.paths[0].bound_us, none.paths[0].no_bound) = (None, Some("it is too slow".into()));
+    (none.paths[0].bound_ns, none.paths[0].no_bound) = (None, Some("it is too slow".into()));
     assert!(none.keeps_bounds() && !conclusion(&none).contains("bound"));
     assert!(text(&none).contains("No bound: it is too slow."));
     assert!(page(&none).contains("No bound: it is too slow."));
@@ -162,13 +163,13 @@ fn path_without_a_bound_says_why() {
 fn bounds_without_a_run_are_rounded_up_and_say_what_has_none() {
     use graph::bounds::{document, json};
     use graph_bounds::{CallbackBound, GraphBounds, PathBound};
-    let path = PathBound { id: "hot".into(), bound_us: Some(1_000.2), reason: None };
+    let path = PathBound { id: "hot".into(), bound_ns: Some(1_000_200), reason: None };
     let callback = CallbackBound {
         name: "Fuse".into(),
         executor: "e1".into(),
         priority: 7,
-        period_us: 100_000.0,
-        bound_us: None,
+        period_ns: 100_000_000,
+        bound_ns: None,
         reason: Some("it fuses".into()),
     };
     let mut bounds = GraphBounds { paths: vec![path], callbacks: vec![callback] };
@@ -179,7 +180,7 @@ fn bounds_without_a_run_are_rounded_up_and_say_what_has_none() {
         "{said}"
     );
     assert!(said.contains("no bound: it fuses"), "{said}");
-    bounds.paths[0].bound_us = None;
+    bounds.paths[0].bound_ns = None;
     assert!(!bounds.complete());
     let said = json("car.yaml", &bounds);
     assert_eq!(
@@ -195,11 +196,11 @@ fn json_has_null_where_there_is_no_number() {
     let json = graph::json(&run);
     let hot = |method: &str| json["methods"][method]["paths"]["hot"].clone();
     assert_eq!(
-        (hot("keeptime")["max_us"].as_f64(), hot("keeptime")["dropped"].as_u64()),
-        (Some(40_000.0), Some(0))
+        (hot("keeptime")["max_ns"].as_u64(), hot("keeptime")["dropped"].as_u64()),
+        (Some(40_000_000), Some(0))
     );
-    assert!(hot("picas")["max_us"].is_null() && hot("keeptime")["reported_max_us"].is_null());
-    assert_eq!(hot("picas")["reported_max_us"], 163_000.0);
+    assert!(hot("picas")["max_ns"].is_null() && hot("keeptime")["reported_max_ns"].is_null());
+    assert_eq!(hot("picas")["reported_max_ns"], 163_000_000);
     assert_eq!(json["methods"]["picas"]["cycles"]["Planner"]["deviation"], 0.3);
 }
 

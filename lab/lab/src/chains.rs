@@ -219,22 +219,21 @@ fn describe(args: &Args, system: &System, cores: &Cores, calibration: &Calibrati
     marks.extend(spread_mark(calibration));
     let bounds = bound::bounds(system, cores);
     marks.extend(bounds.marks);
-    let us = |ns: u64| ns as f64 / 1e3;
     let bounded = system.chains.iter().zip(bounds.guaranteed_ns);
     let chains = bounded.map(|(chain, bound_ns)| ChainInfo {
         id: chain.id.clone(),
         priority: chain.priority,
-        period_us: us(chain.period_ns),
-        deadline_us: us(chain.deadline_ns),
+        period_ns: chain.period_ns,
+        deadline_ns: chain.deadline_ns,
         best_effort: chain.best_effort,
-        bound_us: bound_ns.map(us),
+        bound_ns,
     });
     ChainsRun {
         system_name: system.name.clone(),
         machine: machine_in_words(),
         command: terminal::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        duration_s: args.duration().as_secs_f64(),
+        duration_ns: args.duration().as_nanos() as u64,
         judged: args.judged(),
         marks,
         chains: chains.collect(),

@@ -26,7 +26,7 @@ use report::document::WIDTH;
 use report::drive::{DriveRun, Hazard, Lane};
 use world::World;
 
-use crate::shown::End;
+use crate::shown::{End, Shown};
 use clock::Clock;
 use scenario::{Named, Which};
 use terminal::output;
@@ -298,10 +298,7 @@ fn print(args: &Args, run: &DriveRun, end: &End) -> anyhow::Result<()> {
         Some(_) => report::drive::document(run).summary(WIDTH, true),
         None => report::drive::document(run).text(WIDTH, true),
     };
-    let json = || {
-        let mut json = report::drive::json(run);
-        json["partial"] = end.partial().into();
-        json
-    };
-    output::print(args.json, json, words)
+    let schema = ("keeptime.drive", 2);
+    let shown = Shown { schema, json: args.json, html: args.html.as_deref(), end };
+    output::print(args.json, || shown.framed(report::drive::json(run)), words)
 }

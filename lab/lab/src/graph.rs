@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use realtime::thread;
 use realtime::work::Calibration;
-use report::graph::{GraphRun, PathInfo, Reported};
+use report::graph::{CycleInfo, GraphRun, PathInfo, Reported};
 use system::{Graph, System, Work};
 
 use crate::chains::bound::shared_cores;
@@ -185,7 +185,7 @@ fn guarantee(
         Err(reason) => return run.marks.push(format!("no bounds: {reason}")),
     };
     for (path, bound) in run.paths.iter_mut().zip(bounds.paths) {
-        (path.bound_us, path.no_bound) = (bound.bound_us, bound.reason);
+        (path.bound_ns, path.no_bound) = (bound.bound_ns, bound.reason);
     }
     run.bounded.push(Method::Keeptime.name().into());
     // Without accelerators it is the same but for the server, which then has nothing to do.
@@ -215,28 +215,31 @@ fn describe(
             .reported_ns
             .iter()
             .filter(|_| single)
-            .map(|(method, ns)| Reported { method: method.clone(), max_us: *ns as f64 / 1e3 });
+            .map(|(method, ns)| Reported { method: method.clone(), max_ns: *ns });
         let released = args.duration().as_nanos() as u64;
         PathInfo {
             id: path.id.clone(),
             roots: path.roots.clone(),
             sink: path.sink.clone(),
             nodes: graph.on_path(path).iter().map(|node| node.id.clone()).collect(),
-            period_us: period_ns as f64 / 1e3,
+            period_ns,
             releases: released.div_ceil(period_ns.max(1)),
             reported: reported.collect(),
-            bound_us: None,
+            bound_ns: None,
             no_bound: None,
         }
     };
     let cyclic = graph.nodes.iter().filter(|node| node.kind == system::NodeKind::Cyclic);
-    let period = |node: &system::Node| Some((node.id.clone(), node.timer.as_ref()?.period_ns));
+    let cycle = |node: &system::Node| {
+        let period_ns = node.timer.as_ref()?.period_ns;
+        Some(CycleInfo { id: node.id.clone(), period_ns })
+    };
     GraphRun {
         system_name: system.name.clone(),
         machine: machine_in_words(),
         command: terminal::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        duration_s: args.duration().as_secs_f64(),
+        duration_ns: args.duration().as_nanos() as u64,
         threads: match args.threads {
             Threads::Single => "executors of one thread".into(),
             Threads::Multi => "one executor of several threads".into(),
@@ -248,7 +251,7 @@ fn describe(
         margin: None,
         marks,
         paths: graph.paths.iter().map(path).collect(),
-        cycles: cyclic.filter_map(period).map(|(id, ns)| (id, ns as f64 / 1e3)).collect(),
+        cycles: cyclic.filter_map(cycle).collect(),
         bounded: Vec::new(),
         methods: Vec::new(),
     }

@@ -1,18 +1,14 @@
 //! Results as every subcommand shows them: tables or JSON on standard output, a page beside them.
 //!
-//! JSON has the same frame everywhere: `schema` and `version`, `partial` with a sentence or null, and
-//! times in nanoseconds. A result that a signal has cut short is said to be partial in each form.
+//! JSON has the same frame everywhere: `schema` and `version`, `partial` with a sentence or null. A result that a signal has cut short is said to be partial in each form.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use report::document::{Document, WIDTH};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use terminal::output;
 use trial::signals::Interrupted;
-
-/// Units of times in names of keys, with their nanoseconds.
-const UNITS: [(&str, f64); 3] = [("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];
 
 /// Form in which a result is shown.
 pub(crate) struct Shown<'a> {
@@ -61,13 +57,15 @@ impl Shown<'_> {
         output::print(self.json, || self.framed(json()), || partial + &text())
     }
 
-    /// A result as JSON in its frame.
-    pub(crate) fn framed(&self, result: Value) -> Value {
-        let mut framed = in_nanoseconds(result);
+    /// A result, which is an object, as JSON in its frame.
+    pub(crate) fn framed(&self, mut result: Value) -> Value {
         let (schema, version) = self.schema;
-        framed["schema"] = json!(schema);
-        framed["version"] = json!(version);
-        framed["partial"] = json!(self.end.partial());
+        let partial = self.end.partial();
+        let mut framed = json!({ "schema": schema, "version": version, "partial": partial });
+        if let (Some(framed), Some(result)) = (framed.as_object_mut(), result.as_object_mut()) {
+            result.retain(|key, _| !framed.contains_key(key));
+            framed.append(result);
+        }
         framed
     }
 }
@@ -108,60 +106,5 @@ impl End {
             Some(interrupted) if self.units.0 == 0 => Err(interrupted.into()),
             _ => Ok(()),
         }
-    }
-}
-
-/// A value whose times are in nanoseconds, in keys that end with `_ns`.
-fn in_nanoseconds(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let members = members.into_iter().map(|(key, value)| {
-                let value = in_nanoseconds(value);
-                match unit(&key) {
-                    Some((stem, unit_ns)) => (format!("{stem}_ns"), scaled(value, unit_ns)),
-                    None => (key, value),
-                }
-            });
-            Value::Object(members.collect::<Map<String, Value>>())
-        }
-        Value::Array(values) => values.into_iter().map(in_nanoseconds).collect(),
-        other => other,
-    }
-}
-
-/// A key without its unit of time, and the unit; none of a rate.
-fn unit(key: &str) -> Option<(&str, f64)> {
-    let known = UNITS.iter().find_map(|(unit, ns)| Some((key.strip_suffix(unit)?, *ns)));
-    known.filter(|(stem, _)| !stem.ends_with("_per") && !stem.is_empty())
-}
-
-fn scaled(value: Value, factor: f64) -> Value {
-    match value {
-        Value::Number(number) => json!(number.as_f64().map(|number| number * factor)),
-        Value::Array(values) => values.into_iter().map(|value| scaled(value, factor)).collect(),
-        Value::Object(members) => {
-            members.into_iter().map(|(key, value)| (key, scaled(value, factor))).collect()
-        }
-        other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_in_nanoseconds_and_rates_and_counts_stay() {
-        let result = json!({
-            "duration_s": 2, "max_us": [1.5, null], "p50_ns": 7,
-            "others_per_s": 3, "jobs": 4, "chains": {"a": {"stolen_ms": 1.0}},
-            "overhead_us": {"best": 198.0},
-        });
-        let expected = json!({
-            "duration_ns": 2e9, "max_ns": [1500.0, null], "p50_ns": 7,
-            "others_per_s": 3, "jobs": 4, "chains": {"a": {"stolen_ns": 1e6}},
-            "overhead_ns": {"best": 198_000.0},
-        });
-        assert_eq!(in_nanoseconds(result), expected);
     }
 }

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
+use testing::result;
 
 /// Held by tests that measure: their regulators stop cores.
 static CORES: Mutex<()> = Mutex::new(());
@@ -19,10 +20,6 @@ fn keeptime(arguments: &[&str]) -> Output {
     let analyzes = arguments.first() == Some(&"analyze");
     let mut command = if analyzes { Command::new(testing::keeptime()) } else { laboratory() };
     command.args(arguments).output().expect("keeptime starts")
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// Returns true if this machine can have a regulator and something to regulate.
@@ -58,7 +55,7 @@ fn bench(arguments: &[&str]) -> Value {
     let output = keeptime(&[&usual, arguments].concat());
     // 1: the lock took too little back, which depends on the machine.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
-    json(&output)
+    result::of(&output)
 }
 
 fn median(value: &Value) -> f64 {
@@ -131,7 +128,7 @@ fn protected_times_become_response_times() {
     };
     let mut times: Vec<_> = run["kernels"].as_array().unwrap().iter().map(time_us).collect();
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let bounds = json(&keeptime(&["analyze", path, "--bandwidth-lock", "--json"]));
+    let bounds = result::of(&keeptime(&["analyze", path, "--bandwidth-lock", "--json"]));
     let [(short, urgent), (long, other)] = times.try_into().unwrap();
     let is = |chain: &str, key: &str, expected: f64| {
         let found = bounds["chains"][chain][key].as_f64().unwrap() / 1e3;
@@ -177,7 +174,7 @@ fn hog_says_what_it_gets() {
         keeptime(&[&arguments[..], &["--duration", "200ms", "--interval", "50ms"]].concat());
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = text.lines().map(testing::result::read).collect();
     assert!((1..=5).contains(&lines.len()), "{text}");
     for line in &lines {
         assert!(line["mb_per_s"].as_f64().unwrap() > 0.0 && line["access"] == "write", "{line}");

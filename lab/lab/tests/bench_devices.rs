@@ -26,7 +26,7 @@ fn bench_with(arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
 
 fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    testing::result::of(output)
 }
 
 #[test]

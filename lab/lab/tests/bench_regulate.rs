@@ -16,7 +16,7 @@ fn shares_under_each_rule_and_the_effect_of_the_lock_are_measured() {
     let options = ["--rounds", "1", "--duration", "300ms", "--takings", "20", "--json"];
     let output = laboratory().args(["bench", "regulate"]).args(options).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let outcome: Value = testing::result::of(&output);
     let cases = outcome["cases"].as_array().unwrap();
     let effects = outcome["effects"].as_array().unwrap();
     assert!(!cases.is_empty() && !effects.is_empty(), "{outcome}");

@@ -23,7 +23,7 @@ fn output(arguments: &[&str]) -> Output {
 fn requests_are_measured_beside_their_floor() {
     let output = output(&["bench", "requests", "--samples", "500", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     for mode in ["suspend", "spin"] {
         for what in ["request", "device", "server", "floor"] {
             let quantiles = &result["modes"][mode][what];
@@ -57,7 +57,7 @@ mod soak {
 fn medians_of_busy_requests() -> [f64; 3] {
     let output = output(&["bench", "requests", "--samples", "250", "--busy", "2ms", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     ["request", "device", "server"]
         .map(|what| result["modes"]["suspend"][what]["p50_ns"].as_f64().unwrap())
 }
@@ -65,7 +65,7 @@ fn medians_of_busy_requests() -> [f64; 3] {
 #[test]
 fn killed_clients_cost_the_others_no_request() {
     let output = output(&["bench", "kills", "--count", "40", "--json"]);
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     // Delays depend on the machine; that nothing fails and nothing is kept does not.
     for survivor in ["critical", "checking"] {
         assert_eq!(result[survivor]["failures"], 0, "{result}");
@@ -92,7 +92,7 @@ fn interrupted_kills_show_the_clients_that_were_killed_and_leave_no_process() {
     let id = run.id();
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{said:?}");
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     assert_eq!(result["schema"], "keeptime.bench-kills");
     let killed = result["kills"].as_u64().unwrap();
     assert!((1..1000).contains(&killed), "{result}");
@@ -111,7 +111,7 @@ fn interrupted_kills_show_the_clients_that_were_killed_and_leave_no_process() {
 fn attacks_of_other_users_cost_the_others_no_request() {
     let arguments = ["--duration", "3s", "--packets", "200", "--sessions", "20", "--json"];
     let output = output(&[&["bench", "attacks"], &arguments[..]].concat());
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     // Times depend on the machine; that nothing fails and nothing is kept does not.
     assert_eq!(result["punctual"]["failures"], 0, "{result}");
     assert!(result["punctual"]["requests"].as_u64().unwrap() > 0, "{result}");

@@ -53,10 +53,10 @@ fn ways_are_measured_in_one_run_and_parts_sum_to_the_whole() {
     let out = ["--json", "--html", page.to_str().unwrap()];
     let output = bench(&[&["--quick"], &sizes[..], &out].concat());
     assert!(output.status.success(), "{output:?}");
-    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run: Value = testing::result::of(&output);
     assert_eq!(run["steps"], serde_json::json!(STEPS));
     assert_eq!((number(&run["delay_ns"]), number(&run["loss"])), (2e6, 0.0));
-    assert_eq!(run["paam_overhead_ns"], serde_json::json!({"best": 198e3, "worst": 391e3}));
+    assert_eq!(run["paam_overhead_ns"], serde_json::json!({"best": 198_000, "worst": 391_000}));
     for name in ["command", "date", "machine", "device", "marks"] {
         assert!(!run[name].is_null(), "{name}: {run}");
     }

@@ -8,13 +8,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use program::laboratory;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
-use testing::until;
+use testing::{result, until};
 
 const NOBODY: u32 = 65_534;
 
@@ -56,7 +56,8 @@ fn json_has_every_number_of_every_chain_under_every_policy() {
     let bench = Bench::new(SYSTEM);
     let run = bench.json(&["--duration", "1s"]);
     for policy in ["priority", "fifo", "timeslice"] {
-        for (chain, period_ns) in [("brake", 20e6), ("map", 50e6), ("log", 10e6)] {
+        for (chain, period_ns) in [("brake", 20_000_000), ("map", 50_000_000), ("log", 10_000_000)]
+        {
             let result = &run["policies"][policy]["chains"][chain];
             assert_eq!(result["period_ns"], period_ns, "{policy} {chain} in {run}");
             assert!(result["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{policy} {chain}");
@@ -68,7 +69,7 @@ fn json_has_every_number_of_every_chain_under_every_policy() {
     }
     assert_eq!(run["policies"].as_object().unwrap().len(), 3);
     assert_eq!((&run["schema"], &run["version"]), (&"keeptime.chains".into(), &1.into()));
-    assert_eq!((&run["partial"], &run["duration_ns"]), (&Value::Null, &1e9.into()));
+    assert_eq!((&run["partial"], &run["duration_ns"]), (&Value::Null, &1_000_000_000.into()));
     assert_eq!(run["judged"], serde_json::json!(["priority"]));
 }
 
@@ -200,7 +201,7 @@ fn run_without_privilege_marks_its_results() {
         command.uid(NOBODY).gid(NOBODY);
     }
     let output = command.current_dir("/").output().unwrap();
-    let run = json(&output);
+    let run = result::of(&output);
     let marks = run["policies"]["fifo"]["marks"].as_array().unwrap();
     let refused = "ran at normal priority: SCHED_FIFO refused, see keeptime doctor";
     assert!(marks.iter().any(|mark| mark == refused), "{run}");
@@ -289,10 +290,10 @@ fn interrupted_run_cleans_up() {
 fn interrupted_run_shows_the_policies_that_finished() {
     for (signal, status, name) in [(Signal::INT, 130, "SIGINT"), (Signal::TERM, 143, "SIGTERM")] {
         let bench = Bench::new(SYSTEM);
-        let page = bench.folder.join("page.html");
+        let (page, all) = (bench.folder.join("page.html"), bench.folder.join("all.json"));
         let options = ["--duration", "5s", "--policy", "priority,fifo", "--json", "--html"];
         let mut run = bench.command(&options);
-        let mut parent = run.arg(&page).spawn().unwrap();
+        let mut parent = run.arg(&page).arg("--out").arg(&all).spawn().unwrap();
         let _run = EndsWithTheTest::of(&parent);
         let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
         let finished = |line: String| line == "keeptime-lab chains: priority: finished";
@@ -304,13 +305,17 @@ fn interrupted_run_shows_the_policies_that_finished() {
         let output = parent.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{said:?}");
         assert_eq!(said.last().unwrap(), &format!("keeptime-lab: interrupted by {name}"));
-        assert_eq!((children_of(id), bench.files()), (0, 2), "the system file and the page");
-        let run = json(&output);
+        assert_eq!((children_of(id), bench.files()), (0, 3), "the system file and both results");
+        let run = result::of(&output);
         let partial = format!("partial, interrupted by {name}: 1 of 2 policies finished");
         assert_eq!(run["partial"], partial, "{run}");
         let policies: Vec<&String> = run["policies"].as_object().unwrap().keys().collect();
         assert_eq!(policies, ["priority"]);
-        assert!(run["policies"]["priority"]["chains"]["brake"]["jobs"].as_u64().unwrap() > 0);
+        let brake = &run["policies"]["priority"]["chains"]["brake"];
+        let all = result::read(std::fs::read(all).unwrap());
+        let samples = all["policies"][0]["chains"][0]["response_ns"].as_array().unwrap();
+        assert_eq!(samples.len() as u64, brake["jobs"].as_u64().unwrap());
+        assert!(samples.contains(&brake["max_ns"]), "{brake}: {samples:?}");
         let page = std::fs::read_to_string(page).unwrap();
         assert!(page.contains(&partial) && page.trim_end().ends_with("</html>"), "{page}");
     }
@@ -330,7 +335,7 @@ fn server_that_dies_is_a_mark_and_not_a_hang() {
     }
     let output = parent.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let run = json(&output);
+    let run = result::of(&output);
     let marks = run["policies"]["priority"]["marks"].to_string();
     assert!(marks.contains("the accelerator server ended with"), "{run}");
     assert!(marks.contains("lost to failed requests"), "{run}");
@@ -375,10 +380,6 @@ fn processes_of(parent: u32, subcommand: &str) -> Vec<i32> {
     ours.collect()
 }
 
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
-
 /// A system file in a folder that everybody can enter.
 struct Bench {
     folder: PathBuf,
@@ -419,7 +420,7 @@ impl Bench {
         let output = self.command(options).arg("--json").output().unwrap();
         // A busy machine may miss deadlines; that is no failure of the command.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
-        json(&output)
+        result::of(&output)
     }
 
     /// Returns the number of files and folders in the folder.

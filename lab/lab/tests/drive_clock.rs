@@ -40,12 +40,11 @@ fn drive_on_the_wall_clock_says_so_wherever_it_is_shown() {
     let wall = ["--clock", "wall", "--fold", "--factor", "1", "--trace", &trace, "--html", &page];
     let drive = [&["drive", &scenario, "--policy", "base", "--json"][..], &wall].concat();
     let output = keeptime(&drive);
-    let result: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    let result: Value = testing::result::of(&output);
     let clock = result["machine"]["Clock"].as_str().unwrap();
     assert!(clock.starts_with("wall: the modules") && clock.contains("the world on"), "{clock}");
     assert!(result["stack"].as_str().unwrap().ends_with("on the wall clock"));
-    let frames = result["drives"][0]["latency_ms"]["frames"].as_u64().unwrap();
+    let frames = result["drives"][0]["latency_ns"]["count"].as_u64().unwrap();
     assert!((1..=20).contains(&frames), "{frames}");
     let marks = result["marks"].to_string();
     let few = realtime::thread::cores().len() < 8;
@@ -90,7 +89,7 @@ fn study_drives_each_scenario_on_both_clocks_and_goes_on_where_it_was() {
     };
     let output = study(&["--json"]);
     assert!(output.status.success(), "{}", said(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     let demands = result["demands"].as_array().unwrap();
     let of_clocks: Vec<&Value> = demands
         .iter()

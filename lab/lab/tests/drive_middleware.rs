@@ -6,16 +6,12 @@ use program::laboratory;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
+use testing::result;
 
 fn keeptime(arguments: &[&str]) -> Output {
     let reports = arguments.first() == Some(&"report");
     let mut command = if reports { Command::new(testing::keeptime()) } else { laboratory() };
     command.args(arguments).output().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"))
 }
 
 const WAYS: [&str; 2] = ["pointer", "serialised"];
@@ -27,8 +23,8 @@ fn vehicle_drives_the_same_way_whatever_carries_its_messages() {
     for stack in ["a", "b"] {
         let [pointer, bytes] = WAYS.map(|way| {
             let fixed = ["drive", "corner:1", "--policy", "oracle", "--json", "--stack", stack];
-            let drove = json(&keeptime(&[&fixed[..], &["--middleware", way]].concat()));
-            assert!(drove["drives"][0]["latency_ms"]["frames"].as_u64().unwrap() > 20);
+            let drove = result::of(&keeptime(&[&fixed[..], &["--middleware", way]].concat()));
+            assert!(drove["drives"][0]["latency_ns"]["count"].as_u64().unwrap() > 20);
             drove["drives"].clone()
         });
         assert!(pointer == bytes, "stack {stack}: {pointer}\n{bytes}");
@@ -47,7 +43,7 @@ fn report_has_what_each_topics_bytes_took() {
         let policies = ["--policy", "base", "--factor", "4"];
         let drive = ["drive", "corner:1", "--json", "--middleware", way, "--trace", &trace];
         keeptime(&[&drive[..], &policies].concat());
-        let report = json(&keeptime(&["report", &trace, "--json", "--html", &page]));
+        let report = result::of(&keeptime(&["report", &trace, "--json", "--html", &page]));
         let text = keeptime(&["report", &trace]).stdout;
         let page = std::fs::read_to_string(page).unwrap();
         (report["drives"][0].clone(), String::from_utf8(text).unwrap(), page)
@@ -100,7 +96,7 @@ mod soak {
         let policies = ["--policy", "base", "--factor", "4"];
         let drive = ["drive", "corner:1", "--json", "--middleware", "serialised"];
         keeptime(&[&drive[..], &policies, &["--trace", &trace]].concat());
-        let report = json(&keeptime(&["report", &trace, "--json"]));
+        let report = result::of(&keeptime(&["report", &trace, "--json"]));
         let topics = report["drives"][0]["middleware"].as_array().unwrap();
         let median = |name: &str| {
             let topic = topics.iter().find(|topic| topic["topic"] == name).unwrap();
@@ -120,7 +116,7 @@ fn study_has_the_middleware_among_the_modules() {
         keeptime(&[&["drive", "study", "--out", out], &what[..], &how].concat())
     };
     let rows = WAYS.map(|way| {
-        let run = json(&study(way, &folder.path().join(way)));
+        let run = result::of(&study(way, &folder.path().join(way)));
         let tables = run["sections"][0]["tables"].as_array().unwrap().clone();
         let rows = tables[0]["rows"].as_array().unwrap().clone();
         rows.into_iter().find(|row| row[0] == "middleware").unwrap()

@@ -77,8 +77,7 @@ fn network(folder: &Path) -> Option<Server> {
 
 /// Returns the marks of the drive, which tell of the network.
 fn marks(output: &Output) -> String {
-    let result: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(output)));
+    let result: Value = testing::result::of(output);
     result["marks"].to_string()
 }
 
@@ -129,8 +128,8 @@ mod soak {
         // the network takes on the server's, which is milliseconds.
         let median_ms = |accelerator| {
             let output = command(folder.path(), AHEAD, accelerator).output().unwrap();
-            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-            result["drives"][0]["latency_ms"]["median"].as_f64().unwrap()
+            let result: Value = testing::result::of(&output);
+            result["drives"][0]["latency_ns"]["p50"].as_f64().unwrap() / 1e6
         };
         let (fast, slow) = (median_ms("0.02"), median_ms("2"));
         assert!(slow > fast + 2.0, "{fast} and {slow} ms");
@@ -177,7 +176,7 @@ fn bench_asks_the_network_alone_and_beside_others_of_each_priority() {
     let Some(_server) = network(folder.path()) else { return };
     let output = bench();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     let settings = result["settings"].as_array().unwrap();
     let of = |setting: &Value| (setting["others"].clone(), setting["others_priority"].clone());
     let expected = [(0.into(), Value::Null), (2.into(), 10.into()), (2.into(), 50.into())];

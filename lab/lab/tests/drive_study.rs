@@ -104,7 +104,7 @@ fn merged_shards_are_the_whole_study_and_its_results_are_complete() {
     let more = ["--jobs", "2", "--html", page.to_str().unwrap(), "--json"];
     let output = study(&at("whole"), &corner("base,oracle", &more));
     assert!(output.status.success(), "{}", said(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: Value = testing::result::of(&output);
     let demands = result["demands"].as_array().unwrap();
     let verdicts = demands.iter().map(|demand| demand["verdict"].as_str().unwrap());
     assert!(verdicts.clone().any(|verdict| verdict == "not_measured"));
@@ -189,7 +189,7 @@ mod soak {
         let (factor, mean) =
             (found["factor"].as_f64().unwrap(), found["mean_ms"].as_f64().unwrap());
         assert!((66.0..82.0).contains(&mean), "{found}");
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result: Value = testing::result::of(&output);
         let machine = result["machine"].to_string();
         assert!(
             machine.contains(&format!("{factor:.1} times slower than the machine's")),
@@ -197,7 +197,7 @@ mod soak {
         );
         let merged =
             study(&folder.path().join("merged"), &["--merge", out.to_str().unwrap(), "--json"]);
-        let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
+        let merged: Value = testing::result::of(&merged);
         assert_eq!(merged["machine"], result["machine"]);
 
         // The factor that was found is kept: a study is not driven at two factors on one machine. A

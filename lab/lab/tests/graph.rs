@@ -66,7 +66,7 @@ impl Bench {
         let output = self.run(&[arguments, &["--json", "--duration", "1s"]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        testing::result::of(&output)
     }
 }
 
@@ -187,7 +187,7 @@ fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
     for attempt in 1..=4 {
         let fixed = ["--json", "--duration", "2s", "--policy", method];
         let output = bench.run(&[&fixed[..], arguments].concat());
-        let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let run: Value = testing::result::of(&output);
         let found = bounded(&run, method);
         let is_within = found.iter().all(|(_, is_within)| *is_within);
         assert_eq!(output.status.code(), Some(i32::from(!is_within)), "{output:?}");
@@ -244,14 +244,14 @@ fn bounds_grow_with_the_margin_of_declared_times_and_the_result_says_so() {
             .current_dir(bench.folder.path())
             .output()
             .unwrap();
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said: Value = testing::result::of(&output);
         said["paths"]["chain1"]["bound_ns"].as_f64().unwrap() / 1e3
     };
     // 2 and 16 ms of work, and two times 0.3 ms for the message between them.
     assert_eq!((analyze(&[]), analyze(&["--margin", "1.5"])), (18_600.0, 27_600.0));
     let shared = ["--policy", "picas", "--transport", "shared", "--duration", "1s", "--json"];
     let output = bench.run(&[&shared[..], &["--margin", "1.5"]].concat());
-    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run: Value = testing::result::of(&output);
     assert_eq!(run["margin"], "bounds of times 1.5 times as long as declared");
 }
 
@@ -263,7 +263,7 @@ fn measured_margin_is_that_of_a_rehearsal_and_covers_what_takes_longer_than_decl
     let shared = ["--transport", "shared", "--duration", "1s", "--margin", "measured", "--json"];
     // Not whether the bounds hold: the next second of a machine with other work is not this one.
     let output = bench.run(&[&shared[..], &["--policy", "picas,keeptime"]].concat());
-    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run: Value = testing::result::of(&output);
     let said = run["margin"].as_str().unwrap();
     let after = |words: &str| -> f64 {
         let (_, rest) = said.split_once(words).unwrap();

@@ -37,7 +37,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&said(&[arguments, &["--json"]].concat())).unwrap()
+    testing::result::read(said(&[arguments, &["--json"]].concat()))
 }
 
 /// A folder for folders of results.
@@ -305,7 +305,7 @@ fn a_set_that_is_drawn_alone_is_judged_as_in_the_study() {
             let mut analyze = Command::new(testing::keeptime());
             analyze.arg("analyze").arg(&file).args(["--variant", variant, "--json"]);
             let output = analyze.output().unwrap();
-            let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let verdict: Value = testing::result::of(&output);
             accepted += u64::from(verdict["schedulable"].as_bool().unwrap());
         }
         assert_eq!(table["points"][0]["methods"][variant]["accepted"], accepted, "{variant}");
@@ -362,7 +362,7 @@ fn an_interrupted_run_keeps_the_sets_that_were_judged_and_says_that_it_is_partia
         let interrupted = format!("interrupted by {name}");
         assert!(said.last().unwrap().ends_with(&interrupted), "{said:?}");
         assert!(said.contains(&format!("wrote {page}")), "{said:?}");
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result: Value = testing::result::of(&output);
         let partial = result["partial"].as_str().unwrap();
         assert!(partial.contains(&interrupted) && partial.ends_with("sets finished"), "{partial}");
         let sets = result["points"][0]["methods"]["sound"]["sets"].as_u64().unwrap();

@@ -28,7 +28,7 @@ mod tables;
 mod unit;
 mod words;
 
-pub use cases::json;
+pub use cases::{SCHEMA, json};
 pub use error::Error;
 pub use machine::Machine;
 
@@ -62,7 +62,7 @@ pub fn write(study: &Study, machine: &Machine, folder: &Path) -> Result<Vec<Path
         Ok(())
     };
     put("samples.parquet", &samples::write(study)?)?;
-    put("cases.json", json(study, machine).as_bytes())?;
+    put("cases.json", format!("{:#}\n", json(study, machine)).as_bytes())?;
     put("table.txt", content.document.text(WIDTH, false).as_bytes())?;
     let mut drawings = Vec::new();
     for (section, figure) in &content.figures {

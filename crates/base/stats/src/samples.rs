@@ -10,7 +10,7 @@
 /// ```
 /// assert_eq!(stats::nearest_rank(&[1.0, 2.0, 3.0, 4.0], 500), Some(2.0));
 /// ```
-pub fn nearest_rank(ascending: &[f64], permille: u32) -> Option<f64> {
+pub fn nearest_rank<T: Copy>(ascending: &[T], permille: u32) -> Option<T> {
     let rank = (ascending.len() as u128 * u128::from(permille.min(1000))).div_ceil(1000);
     let index = usize::try_from(rank).unwrap_or(usize::MAX).saturating_sub(1);
     ascending.get(index).copied()
@@ -25,15 +25,15 @@ pub fn ascending(samples: &[f64]) -> Vec<f64> {
 
 /// The numbers that a table shows of a set of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
+pub struct Summary<T = f64> {
     /// The smallest sample.
-    pub min: f64,
+    pub min: T,
     /// The median.
-    pub p50: f64,
+    pub p50: T,
     /// The 99th percentile.
-    pub p99: f64,
+    pub p99: T,
     /// The largest sample.
-    pub max: f64,
+    pub max: T,
 }
 
 impl Summary {
@@ -41,9 +41,20 @@ impl Summary {
     pub fn of(samples: &[f64]) -> Option<Self> {
         Self::of_ascending(&ascending(samples))
     }
+}
 
+impl Summary<u64> {
+    /// Summarises times in nanoseconds in any order; none where there are none.
+    pub fn of_ns(times_ns: &[u64]) -> Option<Self> {
+        let mut ascending = times_ns.to_vec();
+        ascending.sort_unstable();
+        Self::of_ascending(&ascending)
+    }
+}
+
+impl<T: Copy> Summary<T> {
     /// Summarises samples in ascending order; none where there are none.
-    pub fn of_ascending(ascending: &[f64]) -> Option<Self> {
+    pub fn of_ascending(ascending: &[T]) -> Option<Self> {
         Some(Self {
             min: *ascending.first()?,
             p50: nearest_rank(ascending, 500)?,
@@ -76,7 +87,7 @@ mod tests {
 
     #[test]
     fn no_samples_have_no_statistics() {
-        assert_eq!(nearest_rank(&[], 990), None);
+        assert_eq!(nearest_rank::<u64>(&[], 990), None);
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Summary::of(&[f64::NAN, f64::INFINITY]), None);
     }
@@ -85,5 +96,7 @@ mod tests {
     fn summary_sorts_and_drops_what_is_no_number() {
         let summary = Summary::of(&[3.0, f64::NAN, 1.0, 2.0]).unwrap();
         assert_eq!(summary, Summary { min: 1.0, p50: 2.0, p99: 3.0, max: 3.0 });
+        let summary = Summary::of_ns(&[3, u64::MAX, 2]).unwrap();
+        assert_eq!(summary, Summary { min: 2, p50: 3, p99: u64::MAX, max: u64::MAX });
     }
 }

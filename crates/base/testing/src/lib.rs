@@ -1,5 +1,5 @@
-//! Helpers of tests: waiting for events, hostile inputs, the commands of the documentation, and
-//! builds of libraries and programs that cargo does not build for a test.
+//! Helpers of tests: waiting for events, hostile inputs, results as JSON, the commands of the
+//! documentation, and builds of libraries and programs that cargo does not build for a test.
 //!
 //! A library that no test links to and the program of another package are built on first use, with
 //! the profile of the test, into the same folder.
@@ -10,6 +10,7 @@ pub mod command_line;
 pub mod page;
 pub mod random;
 pub mod refusals;
+pub mod result;
 pub mod rtps;
 pub mod stage;
 

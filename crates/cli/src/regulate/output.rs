@@ -200,7 +200,7 @@ fn thread_row(thread: &ThreadStatistics) -> [String; 7] {
         format!("{:.1}", thread.periods),
         ms(thread.run_ns),
         ms(thread.charged_ns),
-        ms(thread.virtual_ns as u64),
+        ms(thread.virtual_ns),
     ]
 }
 

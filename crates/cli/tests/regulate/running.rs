@@ -191,7 +191,7 @@ impl Regulate {
         self.process.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         let status = self.process.0.wait().unwrap();
         assert!(status.success(), "{status}: {text}");
-        serde_json::from_str(&text).unwrap()
+        testing::result::read(&text)
     }
 }
 

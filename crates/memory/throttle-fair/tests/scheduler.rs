@@ -216,7 +216,7 @@ fn regulator_has_its_threads_scheduled_and_charged_and_gives_them_back() {
     let part = account.charged_ns as f64 / (account.run_ns + account.charged_ns) as f64;
     assert!((0.6..0.8).contains(&part), "{account:?}");
     let expected = account.run_ns as f64 + 3.0 * account.charged_ns as f64;
-    assert!((account.virtual_ns / expected - 1.0).abs() < 0.01, "{account:?}");
+    assert!((account.virtual_ns as f64 / expected - 1.0).abs() < 0.01, "{account:?}");
     assert_eq!((loaded.watch)(), None);
     hold.release();
     drop(regulator);

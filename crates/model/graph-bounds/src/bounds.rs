@@ -15,7 +15,7 @@ pub struct PathBound {
     /// Its name.
     pub id: String,
     /// Time from the oldest nominal release of its roots to the end of its sink's callback.
-    pub bound_us: Option<f64>,
+    pub bound_ns: Option<u64>,
     /// Reason why there is no bound.
     pub reason: Option<String>,
 }
@@ -30,9 +30,9 @@ pub struct CallbackBound {
     /// Larger is more urgent.
     pub priority: u32,
     /// The period of the timers that it descends from.
-    pub period_us: f64,
+    pub period_ns: u64,
     /// Time from the nominal release of these timers to its end.
-    pub bound_us: Option<f64>,
+    pub bound_ns: Option<u64>,
     /// Reason why there is no bound.
     pub reason: Option<String>,
 }
@@ -40,8 +40,8 @@ pub struct CallbackBound {
 impl GraphBounds {
     /// Returns true if each key path has a bound; where the file names none, each callback.
     pub fn complete(&self) -> bool {
-        let callbacks = || self.callbacks.iter().all(|callback| callback.bound_us.is_some());
-        let paths = self.paths.iter().all(|path| path.bound_us.is_some());
+        let callbacks = || self.callbacks.iter().all(|callback| callback.bound_ns.is_some());
+        let paths = self.paths.iter().all(|path| path.bound_ns.is_some());
         if self.paths.is_empty() { callbacks() } else { paths }
     }
 }

@@ -385,8 +385,8 @@ impl Found<'_> {
             name: unit.name.clone(),
             executor: self.system.executors[unit.executor].id.clone(),
             priority: unit.priority.1,
-            period_us: unit.period_ns as f64 / 1e3,
-            bound_us: bound.as_ref().ok().map(|ns| *ns as f64 / 1e3),
+            period_ns: unit.period_ns,
+            bound_ns: bound.as_ref().ok().copied(),
             reason: bound.err(),
         }
     }
@@ -437,7 +437,7 @@ impl Found<'_> {
         let bound = self.path_ns(path);
         PathBound {
             id: path.id.clone(),
-            bound_us: bound.as_ref().ok().map(|ns| *ns as f64 / 1e3),
+            bound_ns: bound.as_ref().ok().copied(),
             reason: bound.err(),
         }
     }

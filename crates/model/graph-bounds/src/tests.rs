@@ -25,7 +25,7 @@ fn found(system: &System) -> GraphBounds {
 
 fn ms(bounds: &GraphBounds) -> BTreeMap<&str, Option<f64>> {
     let callbacks = bounds.callbacks.iter();
-    callbacks.map(|c| (c.name.as_str(), c.bound_us.map(|us| us / 1e3))).collect()
+    callbacks.map(|c| (c.name.as_str(), c.bound_ns.map(|ns| ns as f64 / 1e6))).collect()
 }
 
 fn reason<'b>(bounds: &'b GraphBounds, name: &str) -> &'b str {
@@ -57,7 +57,7 @@ fn fork_is_a_line_and_a_branch_that_waits_for_the_fusion() {
     let expected: BTreeMap<&str, Option<f64>> =
         expected.into_iter().map(|(name, ms)| (name, Some(ms))).collect();
     assert_eq!(ms(&bounds), expected);
-    assert_eq!(bounds.paths[0].bound_us, Some(15_000.0));
+    assert_eq!(bounds.paths[0].bound_ns, Some(15_000_000));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn hop_is_on_the_way_and_at_the_receiver() {
     let mut system = system(FORK, "{id: hot, roots: [left, right], sink: steer}");
     system.hop_ns = 100_000;
     // Sent: left, right, fuse; received: twice by the fusion, once by the command.
-    assert_eq!(found(&system).paths[0].bound_us, Some(15_600.0));
+    assert_eq!(found(&system).paths[0].bound_ns, Some(15_600_000));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn each_message_lets_something_less_urgent_begin() {
         "{id: p, roots: [s], sink: u}",
     );
     // Before the first callback and before each of the two messages came.
-    assert_eq!(found(&system).paths[0].bound_us, Some(97_000.0));
+    assert_eq!(found(&system).paths[0].bound_ns, Some(97_000_000));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn less_urgent_callback_that_waits_for_an_accelerator_holds_the_executor_as_long
 ",
         "{id: p, roots: [s], sink: t}",
     );
-    assert_eq!(found(&system).paths[0].bound_us, Some(1e3 * (3.0 + 2.0 * 23.0)));
+    assert_eq!(found(&system).paths[0].bound_ns, Some((3 + 2 * 23) * 1_000_000));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn path_to_a_cyclic_node_waits_for_its_next_release() {
 ";
     let bounds = found(&system(nodes, "{id: p, roots: [s], sink: plan}"));
     // The timer's callback may come before the input's, once, and then a period later.
-    assert_eq!(bounds.paths[0].bound_us, Some(1e3 * (1.0 + 2.0 + 40.0 + 2.0)));
+    assert_eq!(bounds.paths[0].bound_ns, Some((1 + 2 + 40 + 2) * 1_000_000));
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) fn conclusion(run: &ChainsRun) -> Vec<String> {
     parts
 }
 
-fn max_us(policy: &PolicyRun, chain: &ChainInfo) -> Option<f64> {
+fn max_ns(policy: &PolicyRun, chain: &ChainInfo) -> Option<u64> {
     policy.chain(&chain.id)?.summary().map(|summary| summary.max)
 }
 
@@ -35,13 +35,13 @@ fn comparison(run: &ChainsRun, chain: &ChainInfo) -> String {
     let Some(priority) = run.policy(PRIORITY) else {
         return format!("The policy {PRIORITY} was not run, so nothing was compared.");
     };
-    let Some(own_us) = max_us(priority, chain) else {
+    let Some(own_ns) = max_ns(priority, chain) else {
         return format!(
             "{id}, the most critical chain, completed no job under {PRIORITY}, so nothing was won."
         );
     };
     let others: Vec<&PolicyRun> = run.policies.iter().filter(|p| p.policy != PRIORITY).collect();
-    let own = unit.words(own_us);
+    let own = unit.words(own_ns);
     if others.is_empty() {
         return format!(
             "Under {PRIORITY}, {id} (the most critical chain) took at most {own}; no other policy was run to compare with."
@@ -51,13 +51,13 @@ fn comparison(run: &ChainsRun, chain: &ChainInfo) -> String {
     let mut words = Vec::new();
     for policy in others {
         let name = &policy.policy;
-        let Some(other_us) = max_us(policy, chain) else {
+        let Some(other_ns) = max_ns(policy, chain) else {
             words.push(format!("under {name} it completed no job"));
             continue;
         };
-        let ratio = if own_us > 0.0 { other_us / own_us } else { f64::INFINITY };
+        let ratio = other_ns as f64 / own_ns as f64;
         won |= ratio >= 1.0 + SAME;
-        words.push(format!("under {name} {} ({})", unit.words(other_us), times(ratio)));
+        words.push(format!("under {name} {} ({})", unit.words(other_ns), times(ratio)));
     }
     let start = if won { "" } else { "Nothing was won for the most critical chain: " };
     format!(
@@ -118,19 +118,19 @@ fn verdict(run: &ChainsRun) -> Option<String> {
 /// Compares the observed response times with the guaranteed ones.
 fn bounds(run: &ChainsRun) -> Option<String> {
     let priority = run.policy(PRIORITY)?;
-    let observed: Vec<(&ChainInfo, Summary)> = run
+    let observed: Vec<(&ChainInfo, Summary<u64>)> = run
         .chains
         .iter()
-        .filter(|chain| chain.bound_us.is_some())
+        .filter(|chain| chain.bound_ns.is_some())
         .filter_map(|chain| Some((chain, priority.chain(&chain.id)?.summary()?)))
         .collect();
     let broken: Vec<String> = observed
         .iter()
         .filter(|(chain, summary)| over_bound(PRIORITY, chain, Some(*summary)))
         .filter_map(|(chain, _)| {
-            let (bound_us, result) = (chain.bound_us?, priority.chain(&chain.id)?);
-            let over = result.response_us.iter().filter(|&&response| response > bound_us).count();
-            let (over, jobs) = (count(over as u64), count(result.response_us.len() as u64));
+            let (bound_ns, result) = (chain.bound_ns?, priority.chain(&chain.id)?);
+            let over = result.response_ns.iter().filter(|&&response| response > bound_ns).count();
+            let (over, jobs) = (count(over as u64), count(result.response_ns.len() as u64));
             Some(format!("{} in {over} of {jobs} jobs", chain.id))
         })
         .collect();

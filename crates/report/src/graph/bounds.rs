@@ -9,13 +9,13 @@ use std::cmp::Reverse;
 pub fn document(file: &str, bounds: &GraphBounds) -> Document {
     let complete = if bounds.complete() { "bounded" } else { "not all of it is bounded" };
     let path = |path: &PathBound| {
-        let [bound, status] = cells(path.bound_us, path.reason.as_deref());
+        let [bound, status] = cells(path.bound_ns, path.reason.as_deref());
         [path.id.as_str().into(), bound, status]
     };
     let callback = |callback: &&CallbackBound| {
-        let [bound, status] = cells(callback.bound_us, callback.reason.as_deref());
+        let [bound, status] = cells(callback.bound_ns, callback.reason.as_deref());
         let executor = Class::Faint.cell(&callback.executor);
-        let (priority, period) = (callback.priority.to_string(), ms(callback.period_us));
+        let (priority, period) = (callback.priority.to_string(), ms(callback.period_ns));
         [callback.name.as_str().into(), executor, priority.into(), period.into(), bound, status]
     };
     let mut callbacks: Vec<&CallbackBound> = bounds.callbacks.iter().collect();
@@ -38,9 +38,9 @@ pub fn document(file: &str, bounds: &GraphBounds) -> Document {
     }
 }
 
-fn cells(bound_us: Option<f64>, reason: Option<&str>) -> [Cell; 2] {
-    match bound_us {
-        Some(us) => [ms(us).into(), Class::Good.cell("guaranteed")],
+fn cells(bound_ns: Option<u64>, reason: Option<&str>) -> [Cell; 2] {
+    match bound_ns {
+        Some(ns) => [ms(ns).into(), Class::Good.cell("guaranteed")],
         None => {
             let reason = reason.unwrap_or_default();
             ["-".into(), Class::Bad.cell(format!("no bound: {reason}"))]
@@ -49,24 +49,19 @@ fn cells(bound_us: Option<f64>, reason: Option<&str>) -> [Cell; 2] {
 }
 
 /// Rounded up, so that a bound never looks shorter than it is.
-fn ms(us: f64) -> String {
-    format!("{:.3}", us.ceil() / 1e3)
-}
-
-/// Whole nanoseconds, of which the analysis' microseconds were made.
-fn ns(us: Option<f64>) -> Option<u64> {
-    us.map(|us| (us * 1e3).round() as u64)
+fn ms(ns: u64) -> String {
+    format!("{:.3}", ns.div_ceil(1000) as f64 / 1e3)
 }
 
 /// `paths` and `callbacks`, by name, times in nanoseconds, null where there is none.
 pub fn json(file: &str, bounds: &GraphBounds) -> Value {
-    let path = |path: &PathBound| json!({ "bound_ns": ns(path.bound_us), "reason": path.reason });
+    let path = |path: &PathBound| json!({ "bound_ns": path.bound_ns, "reason": path.reason });
     let callback = |callback: &CallbackBound| {
         json!({
             "executor": callback.executor,
             "priority": callback.priority,
-            "period_ns": ns(Some(callback.period_us)),
-            "bound_ns": ns(callback.bound_us),
+            "period_ns": callback.period_ns,
+            "bound_ns": callback.bound_ns,
             "reason": callback.reason,
         })
     };

@@ -1,7 +1,7 @@
 //! Conclusion in words: the first key path under [`KEEPTIME`] beside the other methods, what was
 //! dropped, and the period of cyclic nodes. A difference below five percent is none.
 
-use super::{GraphRun, KEEPTIME, MethodRun, PathInfo, words};
+use super::{CycleInfo, GraphRun, KEEPTIME, MethodRun, PathInfo, words};
 
 /// Ratios inside this distance of 1 are no difference.
 const SAME: f64 = 0.05;
@@ -24,7 +24,7 @@ pub(super) fn sentences(run: &GraphRun) -> Vec<String> {
     sentences
 }
 
-fn max_us(method: &MethodRun, path: &PathInfo) -> Option<f64> {
+fn max_ns(method: &MethodRun, path: &PathInfo) -> Option<u64> {
     method.path(&path.id)?.summary().map(|summary| summary.max)
 }
 
@@ -33,23 +33,23 @@ fn comparison(run: &GraphRun, path: &PathInfo) -> String {
     let Some(own) = run.method(KEEPTIME) else {
         return format!("The method {KEEPTIME} was not run, so nothing was compared.");
     };
-    let Some(own_us) = max_us(own, path) else {
+    let Some(own_ns) = max_ns(own, path) else {
         return format!("No instance of path {id} reached {} under {KEEPTIME}.", path.sink);
     };
     let others: Vec<&MethodRun> = run.methods.iter().filter(|m| m.method != KEEPTIME).collect();
     let mut won = !others.is_empty();
     let against = others.into_iter().map(|method| {
         let name = &method.method;
-        let Some(other_us) = max_us(method, path) else {
+        let Some(other_ns) = max_ns(method, path) else {
             return format!("under {name} no instance reached {}", path.sink);
         };
-        let ratio = other_us / own_us.max(f64::MIN_POSITIVE);
+        let ratio = other_ns as f64 / own_ns.max(1) as f64;
         won &= ratio >= 1.0 + SAME;
-        format!("under {name} {} ({})", words(other_us), times(ratio))
+        format!("under {name} {} ({})", words(other_ns), times(ratio))
     });
     let against: Vec<String> = against.collect();
     let start = if won || against.is_empty() { "" } else { "Not won against every method: " };
-    let own = words(own_us);
+    let own = words(own_ns);
     let list = if against.is_empty() { String::new() } else { format!("; {}", against.join(", ")) };
     format!("{start}path {id} took at most {own} under {KEEPTIME}{list}.")
 }
@@ -67,7 +67,7 @@ fn drops(run: &GraphRun, path: &PathInfo) -> String {
     let drops_under = |method: &MethodRun| {
         let result = method.path(&path.id);
         let (all, most) = result.map_or((0, 0), |result| result.drops());
-        let instances = result.map_or(0, |result| result.latency_us.len());
+        let instances = result.map_or(0, |result| result.latency_ns.len());
         let most = if all > 0 { format!(", at most {most} in one") } else { String::new() };
         let all = if all == 0 { "none".into() } else { all.to_string() };
         format!("{all} under {} ({instances} instances{most})", method.method)
@@ -79,12 +79,12 @@ fn drops(run: &GraphRun, path: &PathInfo) -> String {
 /// Compares the observed latencies with their bounds.
 fn bounds(run: &GraphRun, method: &MethodRun) -> Option<String> {
     let bounded = |path: &&PathInfo| {
-        let seen = max_us(method, path).is_some();
-        seen && run.bound_us(path, &method.method).is_some()
+        let seen = max_ns(method, path).is_some();
+        seen && run.bound_ns(path, &method.method).is_some()
     };
     let paths: Vec<&PathInfo> = run.paths.iter().filter(bounded).collect();
     let over = paths.iter().filter_map(|path| {
-        let instances = method.path(&path.id)?.latency_us.len();
+        let instances = method.path(&path.id)?.latency_ns.len();
         let over = run.over(path, method);
         (over > 0).then(|| format!("{} in {over} of {instances} instances", path.id))
     });
@@ -107,13 +107,13 @@ fn bounds(run: &GraphRun, method: &MethodRun) -> Option<String> {
 }
 
 fn periods(run: &GraphRun) -> Vec<String> {
-    let of_cycle = |(id, nominal_us): &(String, f64)| {
+    let of_cycle = |cycle: &CycleInfo| {
         let deviation_under = |method: &MethodRun| {
-            let share = method.cycle(id)?.deviation(*nominal_us)?;
+            let share = method.cycle(&cycle.id)?.deviation(cycle.period_ns)?;
             Some(format!("{:.1} % under {}", 100.0 * share, method.method))
         };
         let all: Vec<String> = run.methods.iter().filter_map(deviation_under).collect();
-        let nominal = words(*nominal_us);
+        let (id, nominal) = (&cycle.id, words(cycle.period_ns));
         (!all.is_empty())
             .then(|| format!("Farthest that {id} came from its {nominal}: {}.", all.join(", ")))
     };

@@ -13,7 +13,7 @@ pub fn json(run: &GraphRun) -> Value {
         "machine": run.machine,
         "command": run.command,
         "date": run.date,
-        "duration_s": run.duration_s,
+        "duration_ns": run.duration_ns,
         "threads": run.threads,
         "transport": run.transport,
         "margin": run.margin,
@@ -24,12 +24,12 @@ pub fn json(run: &GraphRun) -> Value {
 
 fn of_method(run: &GraphRun, method: &MethodRun) -> Value {
     let paths = run.paths.iter().map(|path| (&*path.id, of_path(run, path, method)));
-    let cycles = run.cycles.iter().map(|(id, nominal_us)| {
-        let result = method.cycle(id);
+    let cycles = run.cycles.iter().map(|cycle| {
+        let result = method.cycle(&cycle.id);
         let mut value = summary(result.and_then(CycleResult::summary));
-        value["period_us"] = json!(nominal_us);
-        value["deviation"] = json!(result.and_then(|result| result.deviation(*nominal_us)));
-        (&**id, value)
+        value["period_ns"] = json!(cycle.period_ns);
+        value["deviation"] = json!(result.and_then(|result| result.deviation(cycle.period_ns)));
+        (&*cycle.id, value)
     });
     let callbacks = method.callbacks.iter().map(|callback| {
         let value = json!({
@@ -37,8 +37,8 @@ fn of_method(run: &GraphRun, method: &MethodRun) -> Value {
             "priority": callback.priority,
             "count": callback.count,
             "dropped": callback.dropped,
-            "response_us": callback.response_us,
-            "execution_us": callback.execution_us,
+            "response_ns": callback.response_ns,
+            "execution_ns": callback.execution_ns,
         });
         (&*callback.id, value)
     });
@@ -56,23 +56,23 @@ fn of_path(run: &GraphRun, path: &PathInfo, method: &MethodRun) -> Value {
     let mut value = summary(result.and_then(PathResult::summary));
     let reported = path.reported.iter().find(|reported| reported.method == method.method);
     let (all, most) = result.map_or((0, 0), PathResult::drops);
-    value["instances"] = json!(result.map_or(0, |result| result.latency_us.len()));
+    value["instances"] = json!(result.map_or(0, |result| result.latency_ns.len()));
     value["releases"] = json!(path.releases);
     value["dropped"] = json!(all);
     value["dropped_most"] = json!(most);
-    value["bound_us"] = json!(run.bound_us(path, &method.method));
+    value["bound_ns"] = json!(run.bound_ns(path, &method.method));
     value["no_bound"] = json!(path.no_bound);
     value["over_bound"] = json!(run.over(path, method));
-    value["reported_max_us"] = json!(reported.map(|reported| reported.max_us));
+    value["reported_max_ns"] = json!(reported.map(|reported| reported.max_ns));
     value
 }
 
-fn summary(summary: Option<Summary>) -> Value {
-    let number = |pick: fn(Summary) -> f64| summary.map(pick);
+fn summary(summary: Option<Summary<u64>>) -> Value {
+    let number = |pick: fn(Summary<u64>) -> u64| summary.map(pick);
     json!({
-        "min_us": number(|s| s.min),
-        "p50_us": number(|s| s.p50),
-        "p99_us": number(|s| s.p99),
-        "max_us": number(|s| s.max),
+        "min_ns": number(|s| s.min),
+        "p50_ns": number(|s| s.p50),
+        "p99_ns": number(|s| s.p99),
+        "max_ns": number(|s| s.max),
     })
 }

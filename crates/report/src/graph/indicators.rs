@@ -1,19 +1,22 @@
 //! Key indicators of a graph, as people read them.
 
 use super::graph_conclusion::sentences;
-use super::{CycleResult, GraphRun, MethodRun, PathInfo, PathResult, Times, above, ms, words};
+use super::{
+    CycleInfo, CycleResult, GraphRun, MethodRun, PathInfo, PathResult, Times, above, ms, words,
+};
 use crate::document::{Cell, Chart, Class, Document, Limit, Section, Series, Shape, Table, facts};
+use crate::number::time;
 use stats::Summary;
 
 /// Conclusion, key paths, cyclic nodes and callbacks.
 pub fn document(run: &GraphRun) -> Document {
     let margin = run.margin.iter().map(|margin| format!(", {margin}")).collect::<String>();
-    let each = format!("{} s, {}, {}{margin}", run.duration_s, run.threads, run.transport);
+    let each = format!("{}, {}, {}{margin}", time(run.duration_ns), run.threads, run.transport);
     let of_methods = run.methods.iter().flat_map(|method| {
         method.marks.iter().map(move |mark| format!("{}: {mark}", method.method))
     });
     let paths = run.paths.iter().map(|path| path_section(run, path));
-    let cycles = run.cycles.iter().map(|(id, nominal_us)| cycle_section(run, id, *nominal_us));
+    let cycles = run.cycles.iter().map(|cycle| cycle_section(run, cycle));
     let callbacks = run.methods.iter().map(callback_section);
     Document {
         kind: "keeptime-lab graph".into(),
@@ -40,12 +43,12 @@ pub fn document(run: &GraphRun) -> Document {
 /// The distribution of a path's latency under each method, with its period.
 fn latencies(run: &GraphRun, path: &PathInfo) -> Chart {
     let series = run.methods.iter().map(|method| {
-        let latency_us = method.path(&path.id).map_or(&[][..], |result| &result.latency_us);
-        let ms: Vec<f64> = latency_us.iter().map(|us| us / 1e3).collect();
+        let latency_ns = method.path(&path.id).map_or(&[][..], |result| &result.latency_ns);
+        let ms: Vec<f64> = latency_ns.iter().map(|ns| *ns as f64 / 1e6).collect();
         Series::distribution(&method.method, &ms)
     });
-    let name = format!("period {}", words(path.period_us));
-    let limits = vec![Limit { name, at: path.period_us / 1e3, class: Class::Bad }];
+    let name = format!("period {}", words(path.period_ns));
+    let limits = vec![Limit { name, at: path.period_ns as f64 / 1e6, class: Class::Bad }];
     let labels = ("latency, ms", "% of the instances");
     Chart {
         limits,
@@ -55,19 +58,20 @@ fn latencies(run: &GraphRun, path: &PathInfo) -> Chart {
 
 /// The distribution of the distance of a node's periods from the nominal one under each method: beside
 /// the periods themselves it could not be seen.
-fn jitter(run: &GraphRun, id: &str, nominal_us: f64) -> Chart {
+fn jitter(run: &GraphRun, cycle: &CycleInfo) -> Chart {
     let series = run.methods.iter().map(|method| {
-        let period_us = method.cycle(id).map_or(&[][..], |result| &result.period_us);
-        let distance: Vec<f64> = period_us.iter().map(|us| (us - nominal_us).abs()).collect();
-        Series::distribution(&method.method, &distance)
+        let period_ns = method.cycle(&cycle.id).map_or(&[][..], |result| &result.period_ns);
+        let distance_ns = period_ns.iter().map(|ns| ns.abs_diff(cycle.period_ns));
+        let us: Vec<f64> = distance_ns.map(|ns| ns as f64 / 1e3).collect();
+        Series::distribution(&method.method, &us)
     });
-    let title = format!("Distance of the period from {}", words(nominal_us));
+    let title = format!("Distance of the period from {}", words(cycle.period_ns));
     let labels = ("distance from the nominal period, us", "% of the periods");
     Chart::new(title, labels, Shape::Distribution, series)
 }
 
-fn summary_cells(summary: Option<Summary>) -> [Cell; 4] {
-    let cell = |pick: fn(Summary) -> f64| summary.map(|summary| ms(pick(summary))).into();
+fn summary_cells(summary: Option<Summary<u64>>) -> [Cell; 4] {
+    let cell = |pick: fn(Summary<u64>) -> u64| summary.map(|summary| ms(pick(summary))).into();
     [cell(|s| s.min), cell(|s| s.p50), cell(|s| s.p99), cell(|s| s.max)]
 }
 
@@ -77,19 +81,19 @@ fn path_section(run: &GraphRun, path: &PathInfo) -> Section {
         let [min, p50, p99, max] = summary_cells(result.and_then(PathResult::summary));
         let (all, most) = result.map_or((0, 0), PathResult::drops);
         let reported = path.reported.iter().find(|reported| reported.method == method.method);
-        let (bound_us, over) = (run.bound_us(path, &method.method), run.over(path, method));
+        let (bound_ns, over) = (run.bound_ns(path, &method.method), run.over(path, method));
         vec![
             Class::Series(ink).cell(&method.method),
-            format!("{} of {}", result.map_or(0, |r| r.latency_us.len()), path.releases).into(),
+            format!("{} of {}", result.map_or(0, |r| r.latency_ns.len()), path.releases).into(),
             min,
             p50,
             p99,
             Class::Bad.when(over > 0).cell(max.text),
-            bound_us.map(above).into(),
-            bound_us.map(|_| over.to_string()).into(),
+            bound_ns.map(above).into(),
+            bound_ns.map(|_| over.to_string()).into(),
             if all > 0 { Class::Bad } else { Class::Good }.cell(all.to_string()),
             most.to_string().into(),
-            reported.map_or(String::new(), |reported| ms(reported.max_us)).into(),
+            reported.map_or(String::new(), |reported| ms(reported.max_ns)).into(),
         ]
     });
     let head =
@@ -101,14 +105,14 @@ fn path_section(run: &GraphRun, path: &PathInfo) -> Section {
     Section::new(title, about).charts([latencies(run, path)]).table(Table::new("", head, rows))
 }
 
-fn cycle_section(run: &GraphRun, id: &str, nominal_us: f64) -> Section {
+fn cycle_section(run: &GraphRun, cycle: &CycleInfo) -> Section {
     let rows = run.methods.iter().enumerate().map(|(ink, method)| {
-        let result = method.cycle(id);
+        let result = method.cycle(&cycle.id);
         let [min, p50, p99, max] = summary_cells(result.and_then(CycleResult::summary));
-        let share = result.and_then(|result| result.deviation(nominal_us));
+        let share = result.and_then(|result| result.deviation(cycle.period_ns));
         vec![
             Class::Series(ink).cell(&method.method),
-            result.map_or(0, |result| result.period_us.len()).into(),
+            result.map_or(0, |result| result.period_ns.len()).into(),
             min,
             p50,
             p99,
@@ -117,16 +121,16 @@ fn cycle_section(run: &GraphRun, id: &str, nominal_us: f64) -> Section {
         ]
     });
     let head = "method|periods|min|p50|p99|max|farthest from nominal".split('|');
-    let nominal = words(nominal_us);
+    let nominal = words(cycle.period_ns);
     let about = format!("From one start of its callback to the next in ms, nominally {nominal}.");
-    let section = Section::new(format!("Period of {id}"), about);
-    section.charts([jitter(run, id, nominal_us)]).table(Table::new("", head, rows))
+    let section = Section::new(format!("Period of {}", cycle.id), about);
+    section.charts([jitter(run, cycle)]).table(Table::new("", head, rows))
 }
 
 fn callback_section(method: &MethodRun) -> Section {
     let rows = method.callbacks.iter().map(|callback| {
         let times = |times: Option<Times>| {
-            let cell = |pick: fn(Times) -> f64| Cell::from(times.map(|times| ms(pick(times))));
+            let cell = |pick: fn(Times) -> u64| Cell::from(times.map(|times| ms(pick(times))));
             [cell(|t| t.p50), cell(|t| t.p99), cell(|t| t.max)]
         };
         let mut row = vec![
@@ -136,8 +140,8 @@ fn callback_section(method: &MethodRun) -> Section {
             callback.count.into(),
             Class::Warn.when(callback.dropped > 0).cell(callback.dropped.to_string()),
         ];
-        row.extend(times(callback.response_us));
-        row.extend(times(callback.execution_us));
+        row.extend(times(callback.response_ns));
+        row.extend(times(callback.execution_ns));
         row
     });
     let head =

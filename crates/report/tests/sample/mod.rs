@@ -32,17 +32,17 @@ pub(crate) fn sample() -> ChainsRun {
     let chains = CHAINS.iter().zip((1..=8).rev()).map(|(chain, priority)| ChainInfo {
         id: chain.0.to_owned(),
         priority,
-        period_us: chain.1 * 1e3,
-        deadline_us: chain.1 * 1e3,
+        period_ns: ns(chain.1),
+        deadline_ns: ns(chain.1),
         best_effort: chain.4,
-        bound_us: chain.3.map(|bound| bound * 1e3),
+        bound_ns: chain.3.map(ns),
     });
     ChainsRun {
         system_name: "examples/paam-case-study-1.yaml".to_owned(),
         machine: "AMD EPYC 7763, 8 cores, Linux 6.1.0".to_owned(),
         command: "keeptime-lab chains examples/paam-case-study-1.yaml --duration 60".to_owned(),
         date: "2025-06-03 14:20".to_owned(),
-        duration_s: 60.0,
+        duration_ns: 60_000_000_000,
         judged: vec!["priority".to_owned()],
         marks: vec![
             "ran at normal priority: SCHED_FIFO is not permitted here".to_owned(),
@@ -58,13 +58,17 @@ pub(crate) fn sample() -> ChainsRun {
     }
 }
 
+fn ns(ms: f64) -> u64 {
+    (ms * 1e6).round() as u64
+}
+
 fn policy(name: &str, seed: u64, stretch: impl Fn(f64, &mut Dice) -> f64) -> PolicyRun {
     let mut dice = Dice(seed);
     let chains = CHAINS.iter().enumerate().map(|(rank, (id, period, work, bound, _))| {
         let releases = (60_000.0 / period) as u64;
         let limit = bound.filter(|_| name == "priority").unwrap_or(f64::INFINITY) * 0.985;
         let rank = if name == "priority" && rank > 5 { 26.0 } else { rank as f64 + 1.5 };
-        let mut response_us = Vec::new();
+        let mut response_ns = Vec::new();
         let mut skipped = 0;
         for _ in 0..releases {
             let spike = if dice.share() > 0.985 { 1.0 + 0.5 * dice.share() } else { 1.0 };
@@ -72,16 +76,16 @@ fn policy(name: &str, seed: u64, stretch: impl Fn(f64, &mut Dice) -> f64) -> Pol
             if time > 1.6 * period {
                 skipped += 1;
             } else {
-                response_us.push(time * 1e3);
+                response_ns.push(ns(time));
             }
         }
         ChainResult {
             id: (*id).to_owned(),
-            jobs: response_us.len() as u64,
+            jobs: response_ns.len() as u64,
             skipped,
             unfinished: u64::from(skipped > 3),
-            misses: response_us.iter().filter(|time| **time > period * 1e3).count() as u64,
-            response_us,
+            misses: response_ns.iter().filter(|time| **time > ns(*period)).count() as u64,
+            response_ns,
             slowest: None,
         }
     });

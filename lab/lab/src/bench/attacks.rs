@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seconds = |time: Duration| usize::try_from(time.as_secs()).unwrap_or(usize::MAX);
     let units = (findings.seconds as usize, seconds(args.duration()));
     let end = End { interrupted: signals::interrupted(), units, name: "seconds" };
-    let schema = ("keeptime.bench-attacks", 1);
+    let schema = ("keeptime.bench-attacks", 2);
     let shown = Shown { schema, json: args.json, html: None, end: &end };
     shown.text(|| findings.json(), || findings.text())?;
     let held = findings.complaints().is_empty();
@@ -194,7 +194,7 @@ fn measure(args: &Args, progress: &Progress) -> anyhow::Result<Findings> {
         server: [before, after],
         strangers,
         realtime,
-        stolen_ms: stolen as f64 * 1e-6,
+        stolen_ns: stolen,
     })
 }
 

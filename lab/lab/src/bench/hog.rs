@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let seconds = (now.0 - last.0).as_secs_f64();
         let got = now.1.iter().zip(&last.1).map(|(now, last)| (now - last) as f64 / seconds / 1e6);
         let got: Vec<f64> = got.collect();
-        tell(args, &mut out, (now.0 - begin).as_secs_f64(), &cores, &got)?;
+        tell(args, &mut out, now.0 - begin, &cores, &got)?;
         last = now;
     }
     // Without a duration a signal is the usual end.
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn tell(
     args: &Args,
     out: &mut impl Write,
-    at: f64,
+    at: Duration,
     cores: &[usize],
     got: &[f64],
 ) -> std::io::Result<()> {
@@ -111,13 +111,13 @@ fn tell(
         let hogs: Vec<_> = hogs.collect();
         let access = access_name(args.access);
         let line = json!({
-            "schema": "keeptime.bench-hog", "version": 1, "at_ns": (at * 1e9).round(),
+            "schema": "keeptime.bench-hog", "version": 1, "at_ns": at.as_nanos() as u64,
             "access": access, "hogs": hogs, "mb_per_s": total,
         });
         writeln!(out, "{line}")
     } else {
         let each = cores.iter().zip(got).map(|(core, got)| format!("core {core}: {got:.0}"));
         let each: Vec<String> = each.collect();
-        writeln!(out, "{at:8.2} s  {total:8.0} MB/s  ({})", each.join(", "))
+        writeln!(out, "{:8.2} s  {total:8.0} MB/s  ({})", at.as_secs_f64(), each.join(", "))
     }
 }

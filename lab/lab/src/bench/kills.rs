@@ -76,7 +76,8 @@ struct Findings {
     critical: Survivor,
     checking: Survivor,
     killed: Killed,
-    stolen_ms: f64,
+    /// Time that the hypervisor kept the processors, over all cores.
+    stolen_ns: u64,
 }
 
 /// Clients that were killed, and what the server had then.
@@ -104,7 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (mut result, interrupted) =
         measure(&service, (own_core, realtime), args.count(), &progress)?;
     drop(progress);
-    result.stolen_ms = (cores.iter().map(steal).sum::<u64>() - stolen) as f64 * 1e-6;
+    result.stolen_ns = cores.iter().map(steal).sum::<u64>().saturating_sub(stolen);
     let end = End { interrupted, units: (result.killed.count, args.count()), name: "kills" };
     end.check()?;
     let schema = ("keeptime.bench-kills", 1);
@@ -139,7 +140,7 @@ fn measure(
         handle.join().map_err(|_| anyhow::anyhow!("a surviving client panicked"))
     };
     let (critical, checking) = (join(critical)?, join(checking)?);
-    Ok((Findings { critical, checking, killed, stolen_ms: 0.0 }, ended?))
+    Ok((Findings { critical, checking, killed, stolen_ns: 0 }, ended?))
 }
 
 impl Killed {
@@ -330,7 +331,7 @@ fn render(args: &Args, result: &Findings) -> String {
         args.count(),
         table.render(),
         server.map_or(String::new(), |(before, after)| Footprint::change(&before, &after)),
-        result.stolen_ms
+        result.stolen_ns as f64 * 1e-6
     );
     match result.complaints() {
         none if none.is_empty() => text += "No request of another client failed.\n",
@@ -351,7 +352,7 @@ fn to_json(args: &Args, result: &Findings) -> serde_json::Value {
         "checking": survivor(&result.checking),
         "reclaim": result.killed.reclaim,
         "server": {"before": result.killed.before, "after": result.killed.after},
-        "stolen_ms": result.stolen_ms,
+        "stolen_ns": result.stolen_ns,
         "complaints": result.complaints(),
         "machine": realtime::machine::core_model(),
     })

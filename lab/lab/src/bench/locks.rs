@@ -161,7 +161,7 @@ fn trace(args: &Args) -> anyhow::Result<ExitCode> {
     let pairs = tables.next().context("nothing was measured")?;
     let findings =
         Findings { pairs, reads: tables.next(), rivals: tables.next(), left_out: bench.left_out };
-    let schema = ("keeptime.bench-locks-trace", 1);
+    let schema = ("keeptime.bench-locks-trace", 2);
     let shown = Shown { schema, json: args.json, html: None, end: &end };
     shown.text(|| findings.json(), || text::render(&findings))?;
     end.answer(ExitCode::SUCCESS)

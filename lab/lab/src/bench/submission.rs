@@ -132,10 +132,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(args: &Args, study: &Study, machine: &Machine, end: &End) -> anyhow::Result<()> {
-    let schema = ("keeptime.bench-submission", 1);
-    let shown = Shown { schema, json: args.json, html: None, end };
-    let json: serde_json::Value = serde_json::from_str(&output::json(study, machine))?;
-    shown.document(|| json, output::document(study, machine))?;
+    let shown = Shown { schema: output::SCHEMA, json: args.json, html: None, end };
+    shown.document(|| output::json(study, machine), output::document(study, machine))?;
     if let Some(folder) = &args.out {
         let files = output::write(study, machine, folder)?;
         tell!("wrote {}, {} files", folder.display(), files.len());

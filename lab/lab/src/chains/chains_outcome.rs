@@ -41,19 +41,16 @@ pub(super) fn results(
             skipped,
             unfinished,
             misses: late + lost,
-            response_us: responses.iter().map(|(_, ns)| *ns as f64 / 1e3).collect(),
-            slowest: slowest.map(|(job, response_ns, spent)| {
-                let us = |ns: u64| ns as f64 / 1e3;
-                Slowest {
-                    job,
-                    response_us: us(response_ns),
-                    waiting_us: us(response_ns.saturating_sub(spent.total_ns())),
-                    computing_us: us(spent.computing_ns),
-                    sending_us: us(spent.sending_ns),
-                    queued_us: us(spent.queued_ns),
-                    working_us: us(spent.working_ns),
-                    answering_us: us(spent.answering_ns),
-                }
+            response_ns: responses.iter().map(|(_, ns)| *ns).collect(),
+            slowest: slowest.map(|(job, response_ns, spent)| Slowest {
+                job,
+                response_ns,
+                waiting_ns: response_ns.saturating_sub(spent.total_ns()),
+                computing_ns: spent.computing_ns,
+                sending_ns: spent.sending_ns,
+                queued_ns: spent.queued_ns,
+                working_ns: spent.working_ns,
+                answering_ns: spent.answering_ns,
             }),
         });
     }
@@ -86,7 +83,7 @@ mod tests {
         let responses = vec![(2, 9_000), (0, 11_000), (3, 10_000)];
         let last = PartReport { responses, ..PartReport::default() };
         let (result, marks) = outcome(true, vec![first, last]);
-        assert_eq!(result.response_us, [11.0, 9.0, 10.0]);
+        assert_eq!(result.response_ns, [11_000, 9_000, 10_000]);
         assert_eq!((result.jobs, result.skipped, result.unfinished, result.misses), (3, 1, 1, 1));
         assert!(marks.is_empty());
     }

@@ -271,15 +271,14 @@ fn work(work: &system::Work, calibration: Option<&Calibration>) -> node::Work {
 }
 
 fn report(id: String, report: executor::Report) -> ExecutorReport {
-    let us = |ns: u64| ns as f64 / 1e3;
     let callbacks = report.callbacks.into_iter().map(|callback| {
         let times = |time: fn(&executor::Sample) -> u64, max_ns: u64| {
-            let samples: Vec<f64> = callback.samples.iter().map(|s| us(time(s))).collect();
-            Summary::of(&samples).map(|all| Times { p50: all.p50, p99: all.p99, max: us(max_ns) })
+            let samples: Vec<u64> = callback.samples.iter().map(time).collect();
+            Summary::of_ns(&samples).map(|all| Times { p50: all.p50, p99: all.p99, max: max_ns })
         };
         CallbackResult {
-            response_us: times(|sample| sample.response_ns, callback.response_max_ns),
-            execution_us: times(|sample| sample.execution_ns, callback.execution_max_ns),
+            response_ns: times(|sample| sample.response_ns, callback.response_max_ns),
+            execution_ns: times(|sample| sample.execution_ns, callback.execution_max_ns),
             id: callback.name,
             executor: id.clone(),
             priority: callback.priority,

@@ -43,12 +43,12 @@ impl Record {
         let paths = graph.paths.iter().map(|path| {
             let roots: Vec<u32> = path.roots.iter().map(|root| number(root)).collect();
             let room = roots.iter().map(|root| releases(*root)).sum();
-            let (latency_us, dropped) = (Vec::with_capacity(room), Vec::with_capacity(room));
+            let (latency_ns, dropped) = (Vec::with_capacity(room), Vec::with_capacity(room));
             Path {
                 sink: number(&path.sink),
                 roots,
                 nodes: graph.on_path(path).iter().map(|node| number(&node.id)).collect(),
-                seen: PiMutex::new(PathResult { id: path.id.clone(), latency_us, dropped }),
+                seen: PiMutex::new(PathResult { id: path.id.clone(), latency_ns, dropped }),
             }
         });
         let cyclic = nodes.iter().filter(|node| graph.nodes[**node].kind == NodeKind::Cyclic);
@@ -74,7 +74,7 @@ impl Record {
             let on_path = message.hops.iter().filter(|hop| path.nodes.contains(&hop.node));
             let dropped = on_path.map(|hop| hop.dropped).sum();
             let mut seen = path.seen.lock();
-            seen.latency_us.push(end_ns.saturating_sub(release_ns) as f64 / 1e3);
+            seen.latency_ns.push(end_ns.saturating_sub(release_ns));
             seen.dropped.push(dropped);
         }
     }
@@ -88,8 +88,8 @@ impl Record {
     pub(super) fn cycles(&self) -> Vec<CycleResult> {
         let result = |cycle: &Cycle| {
             let starts_ns = cycle.starts_ns.lock();
-            let period_us = starts_ns.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e3);
-            CycleResult { id: cycle.id.clone(), period_us: period_us.collect() }
+            let period_ns = starts_ns.windows(2).map(|two| two[1] - two[0]);
+            CycleResult { id: cycle.id.clone(), period_ns: period_ns.collect() }
         };
         self.cycles.iter().map(result).collect()
     }
@@ -166,7 +166,7 @@ graph:
         let hops = vec![hop(1, 300, 0), hop(0, 100, 0), hop(3, 5, 9), hop(2, 500, 2)];
         record.arrived(2, &Message::new(0, hops.clone(), 0), 700);
         record.arrived(3, &Message::new(0, hops, 0), 900);
-        let hot = PathResult { id: "hot".into(), latency_us: vec![0.6], dropped: vec![2] };
+        let hot = PathResult { id: "hot".into(), latency_ns: vec![600], dropped: vec![2] };
         assert_eq!(record.paths(), [hot]);
         let elsewhere = Record::new(system.graph.as_ref().unwrap(), &[3], 50_000_000);
         assert!(elsewhere.paths().is_empty());
@@ -178,7 +178,7 @@ graph:
         let record = Record::new(system.graph.as_ref().unwrap(), &[0, 3], 50_000_000);
         [10, 22, 31].into_iter().for_each(|at| record.began(3, at));
         record.began(0, 40);
-        let plan = CycleResult { id: "plan".into(), period_us: vec![0.012, 0.009] };
+        let plan = CycleResult { id: "plan".into(), period_ns: vec![12, 9] };
         assert_eq!(record.cycles(), [plan]);
     }
 }

@@ -5,23 +5,24 @@ use crate::study::{Case, Missing, Study};
 use crate::summary::{Spread, Time};
 use serde_json::{Value, json};
 
-/// The version of what [`json`] gives.
-const FORMAT: u32 = 1;
+/// Name of the schema of what [`json`] gives, and its version.
+pub const SCHEMA: (&str, u32) = ("keeptime.bench-submission", 1);
 
 /// The study as JSON: the machine, the plan, the accelerators, and for each case the two times'
 /// `median`, `p99`, `max`, `min` and `jitter` in nanoseconds, the steps that were done once, and
 /// how far the result is from the processor's. A time is null where nothing was measured, and a
 /// difference where it is no number.
-pub fn json(study: &Study, machine: &Machine) -> String {
-    let all = json!({
-        "format": FORMAT,
+pub fn json(study: &Study, machine: &Machine) -> Value {
+    let (schema, version) = SCHEMA;
+    json!({
+        "schema": schema,
+        "version": version,
         "machine": machine,
         "plan": study.plan,
         "accelerators": study.accelerators,
         "cases": study.cases.iter().map(|case| of_case(study, case)).collect::<Vec<_>>(),
         "missing": study.missing.iter().map(|one| of_missing(study, one)).collect::<Vec<_>>(),
-    });
-    format!("{all:#}\n")
+    })
 }
 
 fn of_case(study: &Study, case: &Case) -> Value {

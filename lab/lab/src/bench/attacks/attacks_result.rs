@@ -46,7 +46,7 @@ pub(super) struct Findings {
     /// True if the server and the punctual client had real-time priorities.
     pub realtime: bool,
     /// Time that the hypervisor kept the processors, over all cores.
-    pub stolen_ms: f64,
+    pub stolen_ns: u64,
 }
 
 impl Findings {
@@ -132,7 +132,8 @@ impl Findings {
             "latest wake-up of a thread of the highest priority, by core, milliseconds: {}\n",
             late.join(", ")
         );
-        text += &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", self.stolen_ms);
+        text +=
+            &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", ms(self.stolen_ns as f64));
         match self.complaints() {
             none if none.is_empty() => text += "The server passed.\n",
             complaints => complaints.iter().for_each(|line| text += &format!("NO: {line}\n")),
@@ -144,7 +145,7 @@ impl Findings {
     pub(super) fn json(&self) -> serde_json::Value {
         let done: BTreeMap<&str, u64> = self.done.iter().copied().collect();
         json!({
-            "seconds": self.seconds,
+            "duration_ns": (self.seconds * 1e9).round() as u64,
             "attacks": done,
             "other_users": self.strangers,
             "realtime": self.realtime,
@@ -159,7 +160,7 @@ impl Findings {
             },
             "server": {"before": self.server[0], "after": self.server[1]},
             "latest_wake_up_ns": self.late_ns,
-            "stolen_ms": self.stolen_ms,
+            "stolen_ns": self.stolen_ns,
             "complaints": self.complaints(),
             "machine": realtime::machine::core_model(),
         })

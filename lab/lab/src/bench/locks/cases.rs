@@ -207,7 +207,7 @@ pub(super) fn run(wish: &Wish, json: bool) -> anyhow::Result<ExitCode> {
         measured_ms: extent.measured_ms,
         repetitions: extent.repetitions,
     };
-    let shown = Shown { schema: ("keeptime.bench-locks", 1), json, html: None, end: &end };
+    let shown = Shown { schema: ("keeptime.bench-locks", 2), json, html: None, end: &end };
     shown.text(|| findings.json(), || cases_text::render(&findings))?;
     end.answer(ExitCode::SUCCESS)
 }

@@ -67,11 +67,13 @@ impl Spread {
         Spread { median: median / divisor, min: min / divisor, max: max / divisor }
     }
 
-    /// Inserts `name`, `name_min` and `name_max`, which are null where there are no numbers.
+    /// Inserts the median as `name`, and the limits as `name_min` and `name_max`; the unit `_ns` stays
+    /// the last part of each. They are null where there are no numbers.
     pub(super) fn insert(spread: Option<Spread>, name: &str, into: &mut Map<String, Value>) {
+        let (stem, unit) = name.strip_suffix("_ns").map_or((name, ""), |stem| (stem, "_ns"));
         into.insert(name.to_owned(), json!(spread.map(|spread| spread.median)));
-        into.insert(format!("{name}_min"), json!(spread.map(|spread| spread.min)));
-        into.insert(format!("{name}_max"), json!(spread.map(|spread| spread.max)));
+        into.insert(format!("{stem}_min{unit}"), json!(spread.map(|spread| spread.min)));
+        into.insert(format!("{stem}_max{unit}"), json!(spread.map(|spread| spread.max)));
     }
 }
 
@@ -204,8 +206,8 @@ fn row_json(row: &Row, plan: &Plan, round: &str) -> Value {
     let mut value = Map::new();
     let mut put = |name: &str, spread| Spread::insert(spread, name, &mut value);
     put(&format!("{round}_ns"), Some(row.round_ns));
-    put("added_ns_per_call", Some(row.added_per_call(plan)));
-    put("added_ns_per_record", row.added_per_record());
+    put("added_per_call_ns", Some(row.added_per_call(plan)));
+    put("added_per_record_ns", row.added_per_record());
     if matches!(plan.measure, Measure::Two { .. }) {
         put("voluntary_switches_per_100k", Some(row.switches));
     }
@@ -280,8 +282,8 @@ mod tests {
         let value = findings.json();
         assert_eq!(value["left_out"], json!({"lttng": "not installed"}));
         assert_eq!(value["variants"]["lttng"], Value::Null);
-        assert_eq!(value["variants"]["full"]["added_ns_per_record"], 15.0);
-        assert_eq!(value["variants"]["contended"]["added_ns_per_record"], Value::Null);
+        assert_eq!(value["variants"]["full"]["added_per_record_ns"], 15.0);
+        assert_eq!(value["variants"]["contended"]["added_per_record_ns"], Value::Null);
         assert_eq!(value["times_full"], json!({}));
         assert_eq!(value["nested_reads"], Value::Null);
     }

@@ -243,7 +243,7 @@ impl Kind {
         self.periods += thread.periods;
         self.run_ns += thread.run_ns;
         self.charged_ns += thread.charged_ns;
-        self.virtual_ns += thread.virtual_ns;
+        self.virtual_ns += thread.virtual_ns as f64;
         self.mb_per_s += mb_per_s;
     }
 }

@@ -28,8 +28,8 @@ pub struct ThreadStatistics {
     /// counts for each by how long it had the core.
     pub periods: f64,
     /// Its virtual run time: run time, and rho times the stopped time, over its weight relative to
-    /// nice 0.
-    pub virtual_ns: f64,
+    /// nice 0, in nanoseconds.
+    pub virtual_ns: u64,
 }
 
 /// The account of a thread.
@@ -183,7 +183,7 @@ impl Account {
             run_ns: now_ns.saturating_sub(self.first_ns),
             charged_ns: self.charged_ns,
             periods: self.periods,
-            virtual_ns: self.virtual_ns,
+            virtual_ns: self.virtual_ns as u64,
         }
     }
 

@@ -84,7 +84,7 @@ impl Row {
         put("switches_per_op", self.spread(|run| run.switches_per_op));
         let longest = self.spread(|run| run.max_ns);
         value.insert("max_wait_ns".into(), json!(longest.map(|spread| spread.max)));
-        value.insert("max_wait_ns_median".into(), json!(longest.map(|spread| spread.median)));
+        value.insert("max_wait_median_ns".into(), json!(longest.map(|spread| spread.median)));
         let waits: u64 = self.runs.iter().map(|run| run.waits).sum();
         value.insert("waits".into(), waits.into());
         value.insert("p999_is_longest".into(), (!self.has_p999()).into());
@@ -120,7 +120,7 @@ impl Findings {
             "calls": calls,
             "left_out": self.left_out,
             "repetitions": self.repetitions,
-            "measured_ms": self.measured_ms,
+            "measured_ns": self.measured_ms * 1_000_000,
             "section_ns": SECTION_NS,
             "long_section_ns": COPY_NS,
             "think_ns": THINK_NS,
@@ -173,9 +173,9 @@ mod tests {
         let row = Row { lock, policy, threads: 4, fifo: false, runs, guard: None };
         let value = row.json(2);
         assert_eq!((&value["p50_ns"], &value["p99_ns"]), (&json!(20.0), &json!(40.0)));
-        assert_eq!((&value["p50_ns_min"], &value["p50_ns_max"]), (&json!(10.0), &json!(30.0)));
+        assert_eq!((&value["p50_min_ns"], &value["p50_max_ns"]), (&json!(10.0), &json!(30.0)));
         assert_eq!(value["max_wait_ns"], 500.0);
-        assert_eq!(value["max_wait_ns_median"], 100.0);
+        assert_eq!(value["max_wait_median_ns"], 100.0);
         assert_eq!((&value["waits"], &value["oversubscribed"]), (&json!(6000), &json!(true)));
         assert_eq!(value["p999_is_longest"], false);
     }
