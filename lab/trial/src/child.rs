@@ -7,7 +7,8 @@
 //! A child is another program, or this one again: `PROGRAM child --parent ID NAME`, whose first
 //! message is its order. There the other side of the dialogue is a [`Parent`].
 //!
-//! No child outlives this process. Dropping a [`Child`] kills and reaps it; a [`Parent`] asks the
+//! No child outlives this process, and none a moment after the first [signal](crate::signals)
+//! (`process.rs`). Dropping a [`Child`] kills and reaps it; a [`Parent`] asks the
 //! kernel to be killed with the thread that started it, so a child is started by a thread that
 //! stays as long as it does. Each is a process group of its own, so that Ctrl-C reaches this process
 //! alone, which then takes its children down.
@@ -17,6 +18,7 @@ use std::io::{BufRead, BufReader, StdinLock, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -24,10 +26,11 @@ use realtime::clock::monotonic_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::process::Process;
 use crate::signals;
 
 /// The subcommand that is a child.
@@ -66,7 +69,7 @@ pub fn wait_until(
 #[derive(Debug)]
 pub struct Child {
     name: String,
-    process: std::process::Child,
+    process: Arc<Process>,
     input: Option<ChildStdin>,
     pub(crate) output: Option<BufReader<ChildStdout>>,
     errors: File,
@@ -90,7 +93,7 @@ impl Child {
                 format!("{}: {name} cannot be started", command.get_program().to_string_lossy())
             })?;
         let (input, output) = (process.stdin.take(), process.stdout.take().map(BufReader::new));
-        Ok(Child { name, process, input, output, errors })
+        Ok(Child { name, process: Process::new(process), input, output, errors })
     }
 
     /// Starts this program again for an order, which its [`Parent`] hears first.
@@ -195,7 +198,8 @@ impl Child {
                 break;
             }
         }
-        let status = self.process.wait()?;
+        let until_ns = monotonic_ns() + END_NS;
+        let status = self.end(until_ns).with_context(|| format!("{} does not end", self.name))?;
         Ok((status, String::from_utf8_lossy(&all).into_owned(), self.words()))
     }
 
@@ -222,31 +226,32 @@ impl Child {
 
     /// Returns true if it still runs.
     pub fn is_running(&mut self) -> bool {
-        matches!(self.process.try_wait(), Ok(None))
+        self.process.status().is_none()
     }
 
     /// Sends a signal; to a child that has ended it does nothing.
     pub fn signal(&mut self, signal: Signal) {
-        if self.is_running() {
-            // It is not reaped yet, so the number is its own.
-            let _ = kill_process(Pid::from_child(&self.process), signal);
-        }
+        self.process.signal(signal);
     }
 
     /// Waits until it ends by itself, at most until `until_ns`; its status.
     pub fn end(&mut self, until_ns: u64) -> Option<ExitStatus> {
         loop {
-            match self.process.try_wait() {
-                Ok(None) if monotonic_ns() < until_ns => {
+            match self.process.status() {
+                None if monotonic_ns() < until_ns => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                ended => return ended.ok().flatten(),
+                ended => return ended,
             }
         }
     }
 
-    /// Returns the error of a child that should not have ended, with its last words.
+    /// Returns the error of a child that should not have ended, with its last words;
+    /// [`Interrupted`](signals::Interrupted) after a signal, which ends all children.
     pub fn failure(&mut self) -> anyhow::Error {
+        if let Some(interrupted) = signals::interrupted() {
+            return interrupted.into();
+        }
         // Its output has ended, so it ends as well, unless it was tampered with.
         let status = self.end(monotonic_ns() + END_NS);
         let (name, said) = (&self.name, self.last_words());
@@ -276,11 +281,8 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if self.is_running() {
-            // With what it has started itself: all of its group, which has its number.
-            let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
-        }
-        let _ = self.process.wait();
+        self.process.kill();
+        self.process.reap();
     }
 }
 

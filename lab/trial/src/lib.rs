@@ -2,7 +2,8 @@
 //!
 //! - [`Child`] is a process that an experiment starts, [`Parent`] the other side of the dialogue
 //!   with it; [`Children`] work at the same time.
-//! - [`signals`] end the wait for a child; the experiment keeps its finished part.
+//! - [`signals`] end the wait for a child, and all children soon after; the experiment keeps its
+//!   finished part.
 //! - A [`Shard`] is the part of a study that one run makes; all of one study are [`complete`].
 //! - [`columns`] writes Parquet files.
 //! - [`write_whole`] writes files that are whole or not there, [`checksum`] finds damage.
@@ -21,6 +22,7 @@
 mod child;
 mod children;
 pub mod columns;
+mod process;
 mod shard;
 
 pub use child::{Child, Parent, parent_option, wait_until};

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 /// Longest time between two looks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
@@ -88,6 +89,17 @@ pub fn is_overdue() -> bool {
     seen.is_some_and(|seen| seen.elapsed() >= GRACE)
 }
 
+/// Waits for the first signal; none if the process does not catch them.
+pub fn first() -> Option<Interrupted> {
+    CAUGHT.get()?;
+    // It gets the signals from now on, and they are caught before that.
+    let mut signals = Signals::new([SIGINT, SIGTERM]).ok()?;
+    if interrupted().is_none() {
+        let _ = signals.forever().next();
+    }
+    interrupted()
+}
+
 /// Goes on unless a signal has come.
 ///
 /// # Errors
@@ -113,14 +125,14 @@ pub fn sleep(duration: Duration) -> Result<(), Interrupted> {
 }
 
 /// Separates the end by a signal from a failure: the first is a value, since the results until then
-/// count.
+/// count. After a signal each error is its consequence: what was used may have been ended, too.
 ///
 /// # Errors
 /// The failure.
 pub fn finished(result: anyhow::Result<()>) -> anyhow::Result<Option<Interrupted>> {
     match result {
         Ok(()) => Ok(None),
-        Err(error) => error.downcast().map(Some),
+        Err(error) => error.downcast().or_else(|error| interrupted().ok_or(error)).map(Some),
     }
 }
 

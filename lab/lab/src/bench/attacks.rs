@@ -113,8 +113,13 @@ impl Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let progress = Progress::start("keeptime-lab bench attacks", Some(args.planned()));
-    let findings = measure(args, &progress)?;
+    let measured = measure(args, &progress);
     drop(progress);
+    if measured.is_err() {
+        // The server ends soon after a signal.
+        signals::check()?;
+    }
+    let findings = measured?;
     let seconds = |time: Duration| usize::try_from(time.as_secs()).unwrap_or(usize::MAX);
     let units = (findings.seconds as usize, seconds(args.duration()));
     let end = End { interrupted: signals::interrupted(), units, name: "seconds" };

@@ -97,27 +97,42 @@ impl Floor {
     }
 
     /// Measures a round trip in nanoseconds. The measuring side spins or sleeps; the peer sleeps.
+    ///
+    /// # Errors
+    /// The peer has ended; a signal came.
     pub(crate) fn round_trip(&mut self, spin: bool) -> anyhow::Result<u64> {
         self.round = self.round.wrapping_add(1);
         let (ping, pong) = (self.page.word(PING)?, self.page.word(PONG)?);
         let start = monotonic_ns();
         ping.store(self.round, Ordering::Release);
         futex::wake(ping);
+        let mut spins: u32 = 0;
         loop {
             let seen = pong.load(Ordering::Acquire);
             if seen == self.round {
                 return Ok(monotonic_ns() - start);
             }
-            if spin {
+            let is_late = if spin {
                 std::hint::spin_loop();
-            } else if !futex::wait(pong, seen, Some(Duration::from_secs(1)))
-                && !self.peer.is_running()
-            {
-                return Err(self.peer.failure());
+                spins = spins.wrapping_add(1);
+                spins.is_multiple_of(SPINS)
+            } else {
+                !futex::wait(pong, seen, Some(LOOK))
+            };
+            if is_late {
+                signals::check()?;
+                if !self.peer.is_running() {
+                    return Err(self.peer.failure());
+                }
             }
         }
     }
 }
+
+/// Looks for an answer until one is late: some milliseconds.
+const SPINS: u32 = 1 << 20;
+/// Longest wait for an answer until one is late.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Between two wake-ups by the timer.
 const TIMER_NS: u64 = 1_000_000;
@@ -197,16 +212,20 @@ impl Bare {
     }
 
     /// Wakes a thread of the core by a timer so often.
+    ///
+    /// # Errors
+    /// A signal came.
     pub(crate) fn sleep(&mut self, core: usize, times: u32) -> anyhow::Result<()> {
         let sleep = || -> anyhow::Result<Vec<u64>> {
             thread::pin(&[core])?;
             prioritise(1)?;
             let late = |_| {
+                signals::check()?;
                 let due_ns = monotonic_ns() + TIMER_NS;
                 sleep_until_ns(due_ns);
-                monotonic_ns() - due_ns
+                Ok(monotonic_ns() - due_ns)
             };
-            Ok((0..times).map(late).collect())
+            (0..times).map(late).collect()
         };
         let late = std::thread::scope(|scope| scope.spawn(sleep).join());
         let late = late.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

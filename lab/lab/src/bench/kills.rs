@@ -222,6 +222,8 @@ fn survive<R: FnMut() -> anyhow::Result<u64>>(
         survivor.requests += 1;
         match request() {
             Ok(delay_ns) => survivor.delays.push(delay_ns),
+            // The server ends with the command.
+            Err(_) if signals::interrupted().is_some() => break,
             Err(error) => survivor.failures.push(format!("{error:#}")),
         }
     }

@@ -153,6 +153,7 @@ fn measure(
     let link = Link { delay: args.delay, loss: args.loss };
     let hosts = match ways.contains(&Way::Hosts).then(|| Hosts::new(link)) {
         Some(Err(reason)) => {
+            signals::check()?;
             let mark = format!("hosts is left out: {reason:#}");
             tell!("keeptime-lab bench: {mark}");
             run.marks.push(mark);

@@ -8,6 +8,7 @@ use accel::{Client, Registration, Request, RequestOutcome};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use serde::Serialize;
+use trial::signals;
 
 use super::canary::{self, Canary};
 use crate::bench::floor::prioritise;
@@ -163,6 +164,8 @@ pub(super) fn punctual(socket: &Path, stop: &AtomicBool, core: usize, realtime: 
             Ok(outcome) => {
                 seen.requests.push(Served { release_ns, end_ns: monotonic_ns(), outcome });
             }
+            // The server ends with the command.
+            Err(_) if signals::interrupted().is_some() => break,
             Err(error) => seen.failures.push(format!("{error:#}")),
         }
     }

@@ -73,6 +73,7 @@ impl Bench {
         };
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         for kernel in &args.kernels {
+            signals::check()?;
             match Task::open(&device, *kernel, bytes)? {
                 Some(task) => tasks.push((*kernel, task)),
                 None => missing.push(*kernel),

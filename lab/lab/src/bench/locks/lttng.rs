@@ -44,8 +44,10 @@ impl Lttng {
     /// Finds all its parts, and starts the daemon if none runs.
     pub(super) fn start() -> anyhow::Result<Lttng> {
         for (tool, package) in [("lttng", "lttng-tools"), ("babeltrace2", "babeltrace2")] {
-            let found = output_of(Command::new(tool).arg("--version"));
-            found.with_context(|| format!("{tool} is not installed (package {package})"))?;
+            let mut command = Command::new(tool);
+            command.arg("--version");
+            output_of(command)
+                .with_context(|| format!("{tool} is not installed (package {package})"))?;
         }
         let wrapper = WRAPPERS.into_iter().find(|name| can_be_preloaded(name));
         let wrapper = wrapper
@@ -69,7 +71,7 @@ impl Lttng {
         let until_ns = monotonic_ns() + PATIENCE_MS * 1_000_000;
         let is_up = trial::wait_until(until_ns, || {
             if daemon.is_running() {
-                Ok(command(home, &["list"]).is_ok())
+                Ok(output_of(lttng(home, &["list"])).is_ok())
             } else {
                 Err(daemon.failure())
             }
@@ -79,7 +81,7 @@ impl Lttng {
     }
 
     fn command(&self, words: &[&str]) -> anyhow::Result<String> {
-        command(self.home.path(), words)
+        output_of(lttng(self.home.path(), words))
     }
 
     /// Runs the program in a new session, and counts its events.
@@ -99,7 +101,7 @@ impl Lttng {
             .env("LD_PRELOAD", self.wrapper)
             .env("LTTNG_HOME", self.home.path())
             .env("LTTNG_UST_REGISTER_TIMEOUT", PATIENCE_MS.to_string());
-        let reading = program::read(&mut command, plan)?;
+        let reading = program::read(command, plan)?;
         let discarded = session.stop()?;
         let events = count_events(&output)? + discarded;
         drop(session);
@@ -161,7 +163,8 @@ impl Session<'_> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        let _ = self.lttng.command(&["destroy", self.name]);
+        // Also after a signal, which ends the wait for a child.
+        let _ = lttng(self.lttng.home.path(), &["destroy", self.name]).output();
     }
 }
 
@@ -174,9 +177,11 @@ fn sub_buffers(bytes: u64) -> u64 {
     (bytes.div_ceil(SUB_BUFFER_BYTES) + 1).next_power_of_two()
 }
 
-/// Runs `lttng` with a home of its own, so that the user's current session stays what it is.
-fn command(home: &Path, words: &[&str]) -> anyhow::Result<String> {
-    output_of(Command::new("lttng").arg("--no-sessiond").args(words).env("LTTNG_HOME", home))
+/// `lttng` with a home of its own, so that the user's current session stays what it is.
+fn lttng(home: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new("lttng");
+    command.arg("--no-sessiond").args(words).env("LTTNG_HOME", home);
+    command
 }
 
 /// Returns true if the dynamic linker finds a library; else the linker says so and goes on.
@@ -199,7 +204,7 @@ fn discarded(list: &str) -> anyhow::Result<u64> {
 fn count_events(trace: &Path) -> anyhow::Result<u64> {
     let mut command = Command::new("babeltrace2");
     command.arg(trace).args(["--component=sink.utils.counter", "--params=step=+0"]);
-    events(&output_of(&mut command)?).context("babeltrace2 prints no number of events")
+    events(&output_of(command)?).context("babeltrace2 prints no number of events")
 }
 
 fn events(output: &str) -> Option<u64> {

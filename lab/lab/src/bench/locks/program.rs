@@ -4,10 +4,11 @@
 //! hook. The machine's own compiler translates it when the command runs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 use anyhow::Context;
 use stats::{ascending, nearest_rank};
+use trial::Child;
 
 const SOURCE: &str = include_str!("pairs.c");
 /// The optimisation is that of most programs; binding is lazy, as uftrace needs it.
@@ -147,40 +148,26 @@ pub(super) fn compile(
     let compiler = std::env::var_os("CC").filter(|name| !name.is_empty());
     let compiler = compiler.unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
-    let output = command.args(options).args(OPTIONS).arg(&program).arg(&file).output();
-    let output = output.with_context(|| {
+    command.args(options).args(OPTIONS).arg(&program).arg(&file);
+    let child = Child::start("the compiler", command).with_context(|| {
         let name = compiler.display();
         format!("the measured program is in C, and {name} does not start; set CC to a C compiler")
     })?;
-    anyhow::ensure!(
-        output.status.success(),
-        "the measured program cannot be compiled: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
+    let (status, _, errors) = child.run_out()?;
+    anyhow::ensure!(status.success(), "the measured program cannot be compiled: {}", errors.trim());
     Ok(program)
 }
 
 /// Runs a command that runs the program, and reads what the program says.
-pub(super) fn read(command: &mut Command, plan: &Plan) -> anyhow::Result<Reading> {
+pub(super) fn read(command: Command, plan: &Plan) -> anyhow::Result<Reading> {
     Reading::parse(&output_of(command)?, plan)
 }
 
 /// The standard output of a command, which must succeed.
-pub(super) fn output_of(command: &mut Command) -> anyhow::Result<String> {
-    Ok(String::from_utf8_lossy(&run(command)?.stdout).into_owned())
-}
-
-/// Runs a command, which must succeed.
-pub(super) fn run(command: &mut Command) -> anyhow::Result<Output> {
+pub(super) fn output_of(command: Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("{name} does not start"))?;
-    anyhow::ensure!(
-        output.status.success(),
-        "{name}: {}: {}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
+    let (status, output, errors) = Child::start(name.as_str(), command)?.run_out()?;
+    anyhow::ensure!(status.success(), "{name}: {status}: {}", errors.trim());
     Ok(output)
 }
 
@@ -218,7 +205,8 @@ mod tests {
         for measure in [Measure::Mutex, Measure::NestedReads, two] {
             let plan = Plan { measure, core, priority: 0, batches: 3, rounds: 10 };
             let mut command = Command::new(&program);
-            let reading = read(command.args(plan.arguments(5)), &plan).unwrap();
+            command.args(plan.arguments(5));
+            let reading = read(command, &plan).unwrap();
             assert!(reading.round_ns > 0.0 && reading.lock != 0 && !reading.fifo);
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn run(program: &Path, folder: &Path, mode: Mode, plan: &Plan) -> any
     });
     command.env_remove("LD_PRELOAD").arg("--").arg(program);
     command.args(plan.arguments(warm_up(plan, mode, chunks)));
-    let reading = program::read(&mut command, plan)?;
+    let reading = program::read(command, plan)?;
     let counts = Counts::of(&file, reading.lock)?;
     std::fs::remove_file(&file)?;
     counts.check(mode, plan)?;

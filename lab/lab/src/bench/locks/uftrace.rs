@@ -11,8 +11,11 @@ use super::variant::{Records, Run};
 
 /// Checks that the machine has uftrace.
 pub(super) fn find() -> anyhow::Result<()> {
-    let found = output_of(Command::new("uftrace").arg("--version"));
-    found.map(|_| ()).map_err(|error| error.context("uftrace is not installed (package uftrace)"))
+    let mut command = Command::new("uftrace");
+    command.arg("--version");
+    output_of(command)
+        .map(|_| ())
+        .map_err(|error| error.context("uftrace is not installed (package uftrace)"))
 }
 
 /// Runs the program and counts its calls.
@@ -23,10 +26,10 @@ pub(super) fn run(program: &Path, folder: &Path, plan: &Plan) -> anyhow::Result<
     let mut command = Command::new("uftrace");
     command.args(["record", "--no-pager", "--force", "-d"]).arg(&data).arg(program);
     command.env_remove("LD_PRELOAD").args(plan.arguments(warm_up));
-    let reading = program::read(&mut command, plan)?;
+    let reading = program::read(command, plan)?;
     let mut report = Command::new("uftrace");
     report.args(["report", "--no-pager", "-d"]).arg(&data);
-    let calls = calls(&output_of(&mut report)?, plan.measure);
+    let calls = calls(&output_of(report)?, plan.measure);
     std::fs::remove_dir_all(&data)?;
     anyhow::ensure!(calls > 0, "uftrace saw no lock being taken");
     let rounds = plan.all_rounds() + plan.measure.threads() * warm_up;

@@ -134,7 +134,7 @@ impl Bench {
             Variant::Bare => {
                 let mut command = Command::new(program);
                 command.env_remove("LD_PRELOAD").args(plan.arguments(plan.rounds));
-                Ok(Run { reading: program::read(&mut command, plan)?, records: None })
+                Ok(Run { reading: program::read(command, plan)?, records: None })
             }
             Variant::Forward => recorded(Mode::Forward),
             Variant::Contended => recorded(Mode::Contended),

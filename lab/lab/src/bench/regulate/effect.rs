@@ -66,6 +66,7 @@ pub(super) fn measure(bench: &Bench, takings: u32) -> anyhow::Result<Vec<Effect>
         .chain(looks)
         .enumerate()
         .map(|(number, (thread, attention, look))| {
+            signals::check()?;
             Way::start(bench, number, thread, attention, look)
         })
         .collect::<anyhow::Result<Vec<Way>>>()?;

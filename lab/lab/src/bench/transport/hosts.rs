@@ -46,10 +46,11 @@ impl Hosts {
         let process = std::process::id();
         let names = Namespaces(["s", "c"].map(|host| format!("kt-transport-{host}-{process}")));
         for name in &names.0 {
-            let made = Command::new("ip").args(["netns", "add", name]).output();
-            let made = made.context("ip (package iproute2)")?;
-            let reason = String::from_utf8_lossy(&made.stderr);
-            ensure!(made.status.success(), "ip netns add {name}: {}", reason.trim());
+            let mut command = Command::new("ip");
+            command.args(["netns", "add", name]);
+            let ip = Child::start("ip", command).context("ip (package iproute2)")?;
+            let (status, _, reason) = ip.run_out()?;
+            ensure!(status.success(), "ip netns add {name}: {}", reason.trim());
         }
         let ports =
             names.0.iter().zip(ADDRESSES).map(|(name, address)| format!("{name}={address}"));
