@@ -59,7 +59,7 @@ pub(super) fn reason(findings: &Findings<'_>) -> String {
         let words = format!("shared with {}{}", user_name(first), share.unwrap_or_default());
         return match more.len() {
             0 => words,
-            1 => format!("{words}, and {}", user_name(&more[0])),
+            1 => format!("{words}, and {}", user_name(more[0])),
             count => format!("{words}, and {count} more processes"),
         };
     }

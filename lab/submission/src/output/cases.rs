@@ -5,7 +5,7 @@ use crate::study::{Case, Missing, Study};
 use crate::summary::{Spread, Time};
 use serde_json::{Value, json};
 
-/// Name of the schema of what [`json`] gives, and its version.
+/// Name of the schema of what [`json()`] gives, and its version.
 pub const SCHEMA: (&str, u32) = ("keeptime.bench-submission", 1);
 
 /// The study as JSON: the machine, the plan, the accelerators, and for each case the two times'
