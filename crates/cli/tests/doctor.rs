@@ -1,7 +1,7 @@
 //! Drives the real `keeptime doctor`, as this user and as one without any privilege.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
