@@ -171,7 +171,7 @@ fn json_has_times_in_nanoseconds() {
 fn picture_of_a_real_schedule_places_everything_where_it_happened() {
     let system = system();
     let scenario = Scenario { horizon_ns: 80 * MS, ..Scenario::synchronous(&system) };
-    let trace = Simulator::new(&system).unwrap().trace(&scenario);
+    let trace = Simulator::new(&system).unwrap().trace(&scenario, &mut |_| true);
     let names = names();
     let picture =
         Gantt { names: &names, system: &system, trace: &trace, from_ns: 0, to_ns: 80 * MS };
@@ -205,7 +205,7 @@ fn picture_of_a_real_schedule_places_everything_where_it_happened() {
 fn picture_that_nobody_could_read_is_refused_with_numbers() {
     let system = system();
     let scenario = Scenario { horizon_ns: 80_000 * MS, ..Scenario::synchronous(&system) };
-    let trace = Simulator::new(&system).unwrap().trace(&scenario);
+    let trace = Simulator::new(&system).unwrap().trace(&scenario, &mut |_| true);
     let names = names();
     let whole =
         Gantt { names: &names, system: &system, trace: &trace, from_ns: 0, to_ns: 80_000 * MS };

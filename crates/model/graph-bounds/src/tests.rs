@@ -20,7 +20,7 @@ fn system(nodes: &str, paths: &str) -> System {
 
 fn found(system: &System) -> GraphBounds {
     let cores: Vec<u32> = system.executors.iter().map(|executor| executor.core).collect();
-    bounds(system, system.graph.as_ref().unwrap(), &cores).unwrap()
+    bounds(system, system.graph.as_ref().unwrap(), &cores, &Watch::default()).unwrap()
 }
 
 fn ms(bounds: &GraphBounds) -> BTreeMap<&str, Option<f64>> {
@@ -166,7 +166,8 @@ fn primes_need_a_time() {
     let nodes =
         "  - {id: s, kind: sensor, executor: front, period: 10 ms, priority: 3, primes: 100}\n";
     let unknown = system(nodes, "");
-    let refused = bounds(&unknown, unknown.graph.as_ref().unwrap(), &[1, 2]).unwrap_err();
+    let refused =
+        bounds(&unknown, unknown.graph.as_ref().unwrap(), &[1, 2], &Watch::default()).unwrap_err();
     assert_eq!(refused, "the file does not say how long the primes of s take");
     let known = system(&nodes.replace("primes: 100", "primes: 100, cpu: 3 ms"), "");
     assert_eq!(ms(&found(&known))["s (timer)"], Some(3.0));
