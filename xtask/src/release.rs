@@ -54,7 +54,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let releases: Vec<&str> = args.releases.iter().map(String::as_str).collect();
     let trees = args.check.then(|| Trees::begin(&releases).context("no tree")).transpose()?;
     let package = package("full,manual")?;
-    trees.map_or(Ok(()), |trees| trees.check(&package))
+    for tree in trees.map(Trees::made).unwrap_or_default() {
+        check(&tree?, &package)?;
+    }
+    Ok(())
 }
 
 /// Builds both packages with these features of the program, and returns the path of Debian's.
@@ -246,22 +249,30 @@ impl Trees {
         Some(Self { made: made.collect() })
     }
 
-    /// Installs the package into each, uses it there by the tutorials, and removes it.
-    fn check(self, package: &Path) -> anyhow::Result<()> {
-        for made in self.made {
-            let tree = made.join().map_err(|_| anyhow::anyhow!("a tree was not made"))??;
-            check(&tree, package)?;
-        }
-        Ok(())
+    /// Waits for them.
+    fn made(self) -> Vec<anyhow::Result<PathBuf>> {
+        let join = |made: JoinHandle<anyhow::Result<PathBuf>>| match made.join() {
+            Ok(tree) => tree,
+            Err(_) => Err(anyhow::anyhow!("the tree was not made")),
+        };
+        self.made.into_iter().map(join).collect()
     }
 }
 
-/// Makes a package of the tool's default features, and checks it in the trees.
+/// Makes a package of the tool's default features, and checks it in the trees that could be made; a
+/// line says why one could not, such as a mirror that does not answer.
 ///
 /// # Errors
-/// If a step fails.
+/// If the package cannot be made, or not be used in a tree.
 pub(crate) fn test(trees: Trees) -> anyhow::Result<()> {
-    trees.check(&package("manual")?)
+    let package = package("manual")?;
+    for tree in trees.made() {
+        match tree {
+            Ok(tree) => check(&tree, &package)?,
+            Err(error) => eprintln!("==> SKIP: the package in a Debian tree: {error:#}"),
+        }
+    }
+    Ok(())
 }
 
 /// The tree of one release, which is whole or is not there.
