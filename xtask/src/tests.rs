@@ -1,8 +1,9 @@
 //! Test programs, several at a time: many of them wait more than they compute.
 //!
 //! Cargo runs one program after the other. That leaves two cores idle for more than half of the
-//! time, and a program that waits for a child or a deadline delays all others. Here one more program
-//! than there are processors runs at once. Each runs once.
+//! time, and a program that waits for a child or a deadline delays all others. Here as many programs
+//! run at once as there are processors; those of the laboratory, which time chains and graphs, run
+//! alone. Each runs once.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -62,13 +63,19 @@ pub(crate) fn run(mut programs: Vec<Program>, variables: &[(&str, PathBuf)]) -> 
     programs.sort_by_key(|program| {
         LONGEST.iter().position(|name| *name == program.target).unwrap_or(LONGEST.len())
     });
-    let at_once = std::thread::available_parallelism().map_or(2, usize::from) + 1;
-    eprintln!("==> {} test programs, {at_once} at once", programs.len());
+    let (alone, together): (Vec<Program>, Vec<Program>) =
+        programs.into_iter().partition(Program::is_timed);
+    let at_once = std::thread::available_parallelism().map_or(2, usize::from);
+    eprintln!("==> {} test programs, {at_once} at once, {} alone", together.len(), alone.len());
     let folder = crate::target().join("tests");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let failures = pool::map(&programs, at_once, |number, program| {
-        program.run(&folder.join(format!("{number}.txt")), variables).err()
-    });
+    let run = |name: &str, programs: &[Program], at_once| {
+        pool::map(programs, at_once, |number, program| {
+            program.run(&folder.join(format!("{name}-{number}.txt")), variables).err()
+        })
+    };
+    let mut failures = run("together", &together, at_once);
+    failures.extend(run("alone", &alone, 1));
     let failures: Vec<String> =
         failures.into_iter().flatten().map(|error| format!("{error:#}")).collect();
     if !failures.is_empty() {
@@ -78,6 +85,11 @@ pub(crate) fn run(mut programs: Vec<Program>, variables: &[(&str, PathBuf)]) -> 
 }
 
 impl Program {
+    /// Returns true if it times what other programs would delay.
+    fn is_timed(&self) -> bool {
+        self.folder.ends_with("lab/lab") && self.target != "pages"
+    }
+
     /// Runs the program with its output in a file, which is printed in one piece.
     fn run(&self, output: &Path, variables: &[(&str, PathBuf)]) -> anyhow::Result<()> {
         let start = Instant::now();
